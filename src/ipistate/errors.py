@@ -1,0 +1,131 @@
+"""One tree of errors, and who is meant to see which.
+
+* A *model* sees none of them: what a tool refuses is text in ``Transition.output``.
+* A *caller* (a library user, the client of a server) sees ``DecodeError``,
+  ``EncodeError`` and ``SchemaError``: the data is wrong, nothing has changed.
+* An *operator* sees ``CheckpointError``: a directory or a control call is refused.
+
+Each error carries a stable ``code``, a JSONPath and a bounded preview, and survives
+pickling, so that a worker process can hand it to its parent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+import attrs
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PREVIEW_LIMIT = 60
+_PLAIN_NAME_LIMIT = 80
+
+
+def json_path(segments: Iterable[str | int]) -> str:
+    """Write a JSONPath such as ``$.patients["P-1"].conditions[0]``."""
+    return "$" + "".join(_segment(segment) for segment in segments)
+
+
+def _segment(segment: str | int) -> str:
+    if isinstance(segment, int):
+        return f"[{segment}]"
+    if segment.isascii() and segment.isidentifier():
+        return f".{segment[:_PLAIN_NAME_LIMIT]}"
+    quoted = ascii(segment[:_PLAIN_NAME_LIMIT])[1:-1].replace('"', '\\"')
+    return f'["{quoted}"]'
+
+
+def preview(value: object) -> str:
+    """Show a value's type and the beginning of its text, in bounded space."""
+    if value is None or isinstance(value, bool | float):
+        return repr(value)
+    if isinstance(value, int):
+        digits = value.bit_length() * 0.30103
+        return repr(value) if digits < PREVIEW_LIMIT else f"int of ~{digits:.0f} digits"
+    if isinstance(value, str | bytes):
+        more = "…" if len(value) > PREVIEW_LIMIT else ""
+        return ascii(value[:PREVIEW_LIMIT]) + more
+    name = type(value).__name__
+    return f"{name} of {len(value)}" if isinstance(value, dict | list) else name
+
+
+class IpiStateError(Exception):
+    """Base of every error this package raises on purpose."""
+
+    code: str
+    """Stable machine-readable name of the cause."""
+    path: str
+    """JSONPath of the offending value; ``$`` is the whole document."""
+    preview: str | None
+    """Bounded beginning of the offending value, never the value itself."""
+
+    def __init__(
+        self, code: str, message: str, path: str = "$", preview: str | None = None
+    ) -> None:
+        super().__init__(code, message, path, preview)
+        self.code = code
+        self.message = message
+        self.path = path
+        self.preview = preview
+
+    def __str__(self) -> str:
+        shown = "" if self.preview is None else f" ({self.preview})"
+        return f"{self.path}: {self.message}{shown} [{self.code}]"
+
+
+class DecodeError(IpiStateError, ValueError):
+    """Bytes or text that are not acceptable JSON."""
+
+
+class EncodeError(IpiStateError, ValueError):
+    """A Python value that JSON cannot carry."""
+
+
+class ImmutableError(IpiStateError, TypeError):
+    """An attempt to change a frozen JSON container in place."""
+
+
+@attrs.frozen
+class Problem:
+    """One finding about a document: what is wrong, and where."""
+
+    code: str
+    path: str
+    message: str
+    preview: str | None = None
+
+
+class SchemaError(IpiStateError, ValueError):
+    """JSON of the wrong shape; carries every problem found, in document order."""
+
+    problems: tuple[Problem, ...]
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        path: str = "$",
+        preview: str | None = None,
+        problems: tuple[Problem, ...] = (),
+    ) -> None:
+        super().__init__(code, message, path, preview)
+        self.problems = problems or (Problem(code, path, message, preview),)
+        self.args = (code, message, path, preview, self.problems)
+
+    @classmethod
+    def of(cls, problems: Iterable[Problem]) -> Self:
+        """Build one error from several problems; the first one gives it its name."""
+        found = tuple(problems)
+        first = found[0]
+        return cls(first.code, first.message, first.path, first.preview, found)
+
+    def __str__(self) -> str:
+        first = super().__str__()
+        others = len(self.problems) - 1
+        return f"{first} and {others} more" if others else first
+
+
+class CheckpointError(IpiStateError):
+    """A checkpoint directory or operation is refused (spec control-plane, App. B)."""

@@ -1,0 +1,159 @@
+"""Strict conversion between JSON documents and attrs records.
+
+cattrs would turn ``"3"`` into 3 and ``None`` into ``"None"``; here a value either has
+the declared type or is reported with its path, together with every other problem.
+
+A record class is *closed* (an unknown member is a problem) unless it has a field named
+``extra`` of type ``JsonObject``, which then takes the unknown members in their order.
+"""
+
+from __future__ import annotations
+
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args, get_origin
+
+import attrs
+
+from cattrs import Converter
+from cattrs.errors import (
+    ClassValidationError,
+    ForbiddenExtraKeysError,
+    IterableValidationError,
+)
+from cattrs.gen import make_dict_structure_fn
+
+from ipistate.errors import Problem, SchemaError, json_path, preview
+from ipistate.values import JsonObject, JsonValue, freeze
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+T = TypeVar("T")
+
+
+class _Mismatch(ValueError):
+    """A value that is not of the declared type."""
+
+    def __init__(self, code: str, message: str, value: object) -> None:
+        super().__init__(message)
+        self.problem = (code, message, preview(value))
+
+
+def structure(document: object, record: type[T]) -> T:
+    """Build an attrs record from a JSON document without coercing anything.
+
+    Raises:
+        SchemaError: ``wrong_type``, ``missing_member``, ``unknown_member`` or a code of
+            the record's own validators; ``problems`` lists all of them.
+    """
+    try:
+        return _converter.structure(document, record)
+    except Exception as error:
+        problems = tuple(_problems(error, ()))
+        if not problems:
+            raise
+        raise SchemaError.of(problems) from None
+
+
+def refuse(code: str, message: str, value: object) -> Exception:
+    """Make the error that a field's validator raises; ``structure`` adds the path."""
+    return _Mismatch(code, message, value)
+
+
+def unstructure(record: object) -> JsonObject:
+    """Write a record as a JSON object, its members in declaration order.
+
+    The members of an ``extra`` field stand last, in their own order.
+    """
+    members: dict[str, Any] = attrs.asdict(record, recurse=False)  # type: ignore[arg-type]
+    extra = members.pop("extra", {})
+    shown = {name: _unstructured(value) for name, value in members.items()}
+    return JsonObject({**shown, **extra})
+
+
+def _unstructured(value: Any) -> Any:
+    if attrs.has(type(value)):
+        return unstructure(value)
+    return [_unstructured(v) for v in value] if isinstance(value, tuple) else value
+
+
+def _problems(error: BaseException, path: tuple[str | int, ...]) -> Iterator[Problem]:
+    if isinstance(error, ClassValidationError):
+        members, whole = error.group_exceptions()
+        for cause, member in members:
+            yield from _problems(cause, (*path, member.name))
+        for cause in whole:
+            yield from _problems(cause, path)
+    elif isinstance(error, IterableValidationError):
+        for cause, element in error.group_exceptions()[0]:
+            yield from _problems(cause, (*path, element.index))
+    elif isinstance(error, ForbiddenExtraKeysError):
+        for name in sorted(error.extra_fields):
+            where = json_path((*path, name))
+            yield Problem("unknown_member", where, f"unknown member {ascii(name)}")
+    elif isinstance(error, _Mismatch):
+        code, message, shown = error.problem
+        yield Problem(code, json_path(path), message, shown)
+    elif isinstance(error, KeyError):
+        yield Problem("missing_member", json_path(path), "required member is missing")
+
+
+def _exactly(name: str, *kinds: type) -> Callable[[Any, Any], Any]:
+    def hook(value: object, _: object) -> object:
+        if type(value) in kinds:
+            return value
+        raise _Mismatch("wrong_type", f"expected {name}", value)
+
+    return hook
+
+
+def _json_object(value: object, _: object) -> JsonValue:
+    if isinstance(value, dict):
+        return freeze(value)
+    raise _Mismatch("wrong_type", "expected an object", value)
+
+
+def _array_factory(kind: Any) -> Callable[[Any, Any], tuple[Any, ...]]:
+    as_list: Any = GenericAlias(list, get_args(kind)[0])
+
+    def hook(value: object, _: object) -> tuple[Any, ...]:
+        if isinstance(value, list):
+            return tuple(_converter.structure(value, as_list))
+        raise _Mismatch("wrong_type", "expected an array", value)
+
+    return hook
+
+
+def _record_factory(record: Any) -> Callable[[Any, Any], Any]:
+    names = {field.name for field in attrs.fields(record)}
+    fill = make_dict_structure_fn(record, _converter, _cattrs_forbid_extra_keys=True)
+
+    def hook(value: object, kind: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _Mismatch("wrong_type", "expected an object", value)
+        return fill(_gathered(value, names) if "extra" in names else value, kind)
+
+    return hook
+
+
+def _gathered(members: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    known = {n: member for n, member in members.items() if n in names - {"extra"}}
+    return known | {"extra": {n: m for n, m in members.items() if n not in known}}
+
+
+def _is_array(kind: Any) -> bool:
+    return get_origin(kind) is tuple
+
+
+_converter: Final = Converter(detailed_validation=True)
+_converter.register_structure_hook(str, _exactly("a string", str))
+_converter.register_structure_hook(bool, _exactly("a boolean", bool))
+_converter.register_structure_hook(int, _exactly("an integer", int))
+_converter.register_structure_hook(float, _exactly("a number", int, float))
+_converter.register_structure_hook(JsonObject, _json_object)
+_converter.register_structure_hook_func(
+    lambda kind: kind == JsonValue, lambda value, _: freeze(value)
+)
+_converter.register_structure_hook_factory(_is_array, _array_factory)
+_converter.register_structure_hook_factory(attrs.has, _record_factory)

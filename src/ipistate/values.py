@@ -1,0 +1,290 @@
+"""Immutable JSON values that ``orjson`` and ``json`` still write at C speed.
+
+``JsonObject`` keeps insertion order and ``JsonArray`` prints and compares as a list
+does. Both are built from checked values only, so whoever holds one knows that every
+part of it is JSON, finite, and shared with nobody who could change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import copysign
+from typing import Any, Final, NoReturn, Self, SupportsIndex, TypeAlias, overload
+
+from ipistate.errors import EncodeError, ImmutableError, json_path, preview
+
+
+MAX_DEPTH: Final = 200
+"""Containers inside one another that a value may have (``[[1]]`` has two)."""
+
+MAX_INTEGER_DIGITS: Final = 4300
+"""Decimal digits of the longest integer (CPython's own default limit)."""
+
+_INTEGER_BOUND: Final = 10**MAX_INTEGER_DIGITS
+_FINITE: Final = float("inf")
+
+
+def _refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
+    kind = type(self).__name__
+    raise ImmutableError(
+        "immutable", f"{kind} is immutable; thaw() gives a copy that can be changed"
+    )
+
+
+class JsonObject(dict[str, "JsonValue"]):
+    """An immutable JSON object: an insertion-ordered ``dict`` without its mutators.
+
+    Args:
+        members: A mapping, or pairs, of names to JSON values. Checked and frozen.
+
+    Raises:
+        EncodeError: A name or a value is not JSON; the error names its path.
+    """
+
+    # Filled by codec.render; a memo of a pure function, so sharing it is harmless.
+    __slots__ = ("_text",)
+
+    _text: str
+
+    def __new__(cls, members: Mapping[str, object] | Iterable[Any] = ()) -> Self:
+        new: Self = dict.__new__(cls)
+        dict.update(new, _frozen_members(dict(members), (), 1))
+        return new
+
+    def __init__(self, members: Mapping[str, object] | Iterable[Any] = ()) -> None:
+        """Do nothing: the object is complete, and calling this again changes nothing."""
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __or__(self, other: object) -> JsonObject:  # type: ignore[override]
+        if not isinstance(other, dict):
+            return NotImplemented
+        return JsonObject({**self, **other})
+
+    def __ror__(self, other: object) -> JsonObject:  # type: ignore[override]
+        if not isinstance(other, dict):
+            return NotImplemented
+        return JsonObject({**other, **self})
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        # Equal objects may differ in order, so the hash must not depend on it.
+        return hash(frozenset(self.items()))
+
+    def copy(self) -> Self:
+        """Return the object itself: it cannot change."""
+        return self
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[type[JsonObject], tuple[dict[str, JsonValue]]]:
+        return JsonObject, (dict(self),)
+
+
+class JsonArray(list["JsonValue"]):
+    """An immutable JSON array: a ``list`` without its mutators.
+
+    A list and not a tuple, because ``[1] == (1,)`` is false and because replies show
+    arrays as Python prints lists.
+
+    Raises:
+        EncodeError: An element is not JSON; the error names its path.
+    """
+
+    __slots__ = ("_text",)
+
+    _text: str
+
+    def __new__(cls, elements: Iterable[object] = ()) -> Self:
+        new: Self = list.__new__(cls)
+        list.extend(new, _frozen_elements(list(elements), (), 1))
+        return new
+
+    def __init__(self, elements: Iterable[object] = ()) -> None:
+        """Do nothing: the array is complete, and calling this again changes nothing."""
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = extend = insert = remove = pop = _refuse
+    clear = sort = reverse = _refuse
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> JsonValue: ...
+    @overload
+    def __getitem__(self, index: slice) -> JsonArray: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> JsonValue | JsonArray:
+        if isinstance(index, slice):
+            return trusted_array(list.__getitem__(self, index))
+        return list.__getitem__(self, index)
+
+    def __add__(self, other: Iterable[object]) -> JsonArray:  # type: ignore[override]
+        if not isinstance(other, list):
+            return NotImplemented
+        return JsonArray([*self, *other])
+
+    def __mul__(self, count: SupportsIndex) -> JsonArray:
+        return trusted_array(list.__mul__(self, count))
+
+    __rmul__ = __mul__
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self))
+
+    def copy(self) -> Self:
+        """Return the array itself: it cannot change."""
+        return self
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[type[JsonArray], tuple[list[JsonValue]]]:
+        return JsonArray, (list(self),)
+
+
+JsonValue: TypeAlias = None | bool | int | float | str | JsonArray | JsonObject
+
+def trusted_object(members: Mapping[str, JsonValue]) -> JsonObject:
+    """Freeze a shallow mapping whose values are frozen already; checks nothing."""
+    new = dict.__new__(JsonObject)
+    dict.update(new, members)
+    return new
+
+
+def trusted_array(elements: Iterable[JsonValue]) -> JsonArray:
+    """Freeze a shallow iterable whose elements are frozen already; checks nothing."""
+    new = list.__new__(JsonArray)
+    list.extend(new, elements)
+    return new
+
+
+def freeze(value: object) -> JsonValue:
+    """Turn plain Python JSON data into an immutable value that shares nothing with it.
+
+    Accepts exactly ``None``, ``bool``, ``int``, ``float``, ``str``, ``list``,
+    ``tuple``, ``dict`` and the frozen containers. Subclasses are refused rather than
+    flattened, because they would come back from storage as something else.
+
+    Raises:
+        EncodeError: ``unsupported_type``, ``key_not_string``, ``not_finite``,
+            ``integer_too_large`` or ``too_deep``, with the path of the value.
+    """
+    return _frozen(value, (), 1)
+
+
+def thaw(value: JsonValue) -> Any:
+    """Return a plain, mutable copy (``dict``, ``list``) of a JSON value."""
+    if isinstance(value, dict):
+        return {name: thaw(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [thaw(element) for element in value]
+    return value
+
+
+def identical(left: object, right: object) -> bool:
+    """Tell whether two JSON values encode to the same text.
+
+    Stricter than ``==``: key order counts, ``1``, ``1.0`` and ``True`` differ, and so
+    do ``0.0`` and ``-0.0``. Frozen and plain containers of equal content are the same.
+    """
+    if left is right:
+        return True
+    if isinstance(left, dict) and isinstance(right, dict):
+        return list(left) == list(right) and all(
+            map(identical, left.values(), right.values())
+        )
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(identical, left, right))
+    if type(left) is not type(right) or left != right:
+        return False
+    return not isinstance(left, float) or copysign(1, left) == copysign(1, right)  # type: ignore[arg-type]
+
+
+def depth(value: object) -> int:
+    """Count the containers inside one another: 0 for a scalar, 2 for ``[[1]]``."""
+    if isinstance(value, dict):
+        return 1 + max(map(depth, value.values()), default=0)
+    if isinstance(value, list):
+        return 1 + max(map(depth, value), default=0)
+    return 0
+
+
+_Path: TypeAlias = tuple[str | int, ...]
+
+
+def _frozen(value: object, path: _Path, level: int) -> JsonValue:
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return value  # type: ignore[return-value]
+    if kind is dict:
+        members = _frozen_members(value, path, level)  # type: ignore[arg-type]
+        return trusted_object(members)
+    if kind is list or kind is tuple:
+        return trusted_array(_frozen_elements(value, path, level))  # type: ignore[arg-type]
+    if kind is JsonObject or kind is JsonArray:
+        return _shared(value, path, level)  # type: ignore[arg-type]
+    return _frozen_number(value, path)
+
+
+def _shared(value: JsonObject | JsonArray, path: _Path, level: int) -> JsonValue:
+    # Only at the root is its depth known to be within the limit.
+    if level > 1 and level - 1 + depth(value) > MAX_DEPTH:
+        raise _too_deep(path)
+    return value
+
+
+def _frozen_members(
+    members: dict[Any, object], path: _Path, level: int
+) -> dict[str, JsonValue]:
+    if level > MAX_DEPTH:
+        raise _too_deep(path)
+    frozen: dict[str, JsonValue] = {}
+    for name, member in members.items():
+        if type(name) is not str:
+            raise EncodeError(
+                "key_not_string",
+                f"object keys are strings, not {type(name).__name__}",
+                json_path(path),
+                preview(name),
+            )
+        frozen[name] = _frozen(member, (*path, name), level + 1)
+    return frozen
+
+
+def _frozen_elements(
+    elements: list[object] | tuple[object, ...], path: _Path, level: int
+) -> list[JsonValue]:
+    if level > MAX_DEPTH:
+        raise _too_deep(path)
+    frozen: list[JsonValue] = []
+    for index, element in enumerate(elements):
+        frozen.append(_frozen(element, (*path, index), level + 1))  # noqa: PERF401 - one frame less per level
+    return frozen
+
+
+def _frozen_number(value: object, path: _Path) -> JsonValue:
+    if type(value) is int:
+        if -_INTEGER_BOUND < value < _INTEGER_BOUND:
+            return value
+        code, message = "integer_too_large", f"over {MAX_INTEGER_DIGITS} digits"
+    elif type(value) is float:
+        if -_FINITE < value < _FINITE:
+            return value
+        code, message = "not_finite", "JSON has no NaN and no infinities"
+    else:
+        code = "unsupported_type"
+        message = f"JSON cannot carry {type(value).__module__}.{type(value).__name__}"
+    raise EncodeError(code, message, json_path(path), preview(value))
+
+
+def _too_deep(path: _Path) -> EncodeError:
+    return EncodeError(
+        "too_deep", f"more than {MAX_DEPTH} levels of nesting", json_path(path[:8])
+    )
+
+
+EMPTY_OBJECT: Final = JsonObject()
+EMPTY_ARRAY: Final = JsonArray()
