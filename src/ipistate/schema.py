@@ -5,6 +5,8 @@ the declared type or is reported with its path, together with every other proble
 
 A record class is *closed* (an unknown member is a problem) unless it has a field named
 ``extra`` of type ``JsonObject``, which then takes the unknown members in their order.
+A field ``member_order`` of type ``tuple[str, ...]`` takes the names of all members as
+the document had them, so that ``unstructure`` gives the document back.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from cattrs.errors import (
     ForbiddenExtraKeysError,
     IterableValidationError,
 )
-from cattrs.gen import make_dict_structure_fn
+from cattrs.gen import make_dict_structure_fn, override
 
-from ipistate.errors import Problem, SchemaError, json_path, preview
+from ipistate.environment import Environment
+from ipistate.errors import EncodeError, Problem, SchemaError, json_path, preview
 from ipistate.values import JsonObject, JsonValue, freeze
 
 
@@ -64,15 +67,27 @@ def refuse(code: str, message: str, value: object) -> Exception:
 def unstructure(record: object) -> JsonObject:
     """Write a record as a JSON object, its members in declaration order.
 
-    The members of an ``extra`` field stand last, in their own order.
+    The members of an ``extra`` field stand last, in their own order. A record with a
+    ``member_order`` is written in that order, without the optional members that the
+    document lacked and that still have their default.
     """
     members: dict[str, Any] = attrs.asdict(record, recurse=False)  # type: ignore[arg-type]
+    order: tuple[str, ...] = members.pop("member_order", ())
     extra = members.pop("extra", {})
-    shown = {name: _unstructured(value) for name, value in members.items()}
-    return JsonObject({**shown, **extra})
+    absent = _untouched(record).difference(order) if order else set[str]()
+    shown = {n: _unstructured(m) for n, m in members.items() if n not in absent}
+    whole = {**shown, **extra}
+    return JsonObject({name: whole[name] for name in order if name in whole} | whole)
+
+
+def _untouched(record: Any) -> set[str]:
+    fields = attrs.fields(type(record))
+    return {f.name for f in fields if getattr(record, f.name) == f.default}
 
 
 def _unstructured(value: Any) -> Any:
+    if isinstance(value, Environment):
+        return value.document
     if attrs.has(type(value)):
         return unstructure(value)
     return [_unstructured(v) for v in value] if isinstance(value, tuple) else value
@@ -95,6 +110,9 @@ def _problems(error: BaseException, path: tuple[str | int, ...]) -> Iterator[Pro
     elif isinstance(error, _Mismatch):
         code, message, shown = error.problem
         yield Problem(code, json_path(path), message, shown)
+    elif isinstance(error, EncodeError):
+        where = json_path(path) + error.path[1:]
+        yield Problem(error.code, where, error.message, error.preview)
     elif isinstance(error, KeyError):
         yield Problem("missing_member", json_path(path), "required member is missing")
 
@@ -114,6 +132,12 @@ def _json_object(value: object, _: object) -> JsonValue:
     raise _Mismatch("wrong_type", "expected an object", value)
 
 
+def _environment(value: object, _: object) -> Environment:
+    if isinstance(value, dict):
+        return Environment(freeze(value))  # type: ignore[arg-type]
+    raise _Mismatch("wrong_type", "expected an object", value)
+
+
 def _array_factory(kind: Any) -> Callable[[Any, Any], tuple[Any, ...]]:
     as_list: Any = GenericAlias(list, get_args(kind)[0])
 
@@ -126,13 +150,18 @@ def _array_factory(kind: Any) -> Callable[[Any, Any], tuple[Any, ...]]:
 
 
 def _record_factory(record: Any) -> Callable[[Any, Any], Any]:
-    names = {field.name for field in attrs.fields(record)}
-    fill = make_dict_structure_fn(record, _converter, _cattrs_forbid_extra_keys=True)
+    names = {field.name for field in attrs.fields(record)} - {"member_order"}
+    ordered = names != {field.name for field in attrs.fields(record)}
+    left_out: Any = {"member_order": override(omit=True)} if ordered else {}
+    fill = make_dict_structure_fn(
+        record, _converter, _cattrs_forbid_extra_keys=True, **left_out
+    )
 
     def hook(value: object, kind: Any) -> Any:
         if not isinstance(value, dict):
             raise _Mismatch("wrong_type", "expected an object", value)
-        return fill(_gathered(value, names) if "extra" in names else value, kind)
+        new = fill(_gathered(value, names) if "extra" in names else value, kind)
+        return attrs.evolve(new, member_order=tuple(value)) if ordered else new
 
     return hook
 
@@ -152,6 +181,7 @@ _converter.register_structure_hook(bool, _exactly("a boolean", bool))
 _converter.register_structure_hook(int, _exactly("an integer", int))
 _converter.register_structure_hook(float, _exactly("a number", int, float))
 _converter.register_structure_hook(JsonObject, _json_object)
+_converter.register_structure_hook(Environment, _environment)
 _converter.register_structure_hook_func(
     lambda kind: kind == JsonValue, lambda value, _: freeze(value)
 )
