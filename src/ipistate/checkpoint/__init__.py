@@ -1,0 +1,1 @@
+"""Checkpoints: the state's wire form, its records, a pure control machine, files."""
