@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 T = TypeVar("T")
+_MEMBER: Final = "ipistate.member"
 
 
 class _Mismatch(ValueError):
@@ -103,18 +104,26 @@ def _problems(error: BaseException, path: tuple[str | int, ...]) -> Iterator[Pro
     elif isinstance(error, IterableValidationError):
         for cause, element in error.group_exceptions()[0]:
             yield from _problems(cause, (*path, element.index))
-    elif isinstance(error, ForbiddenExtraKeysError):
+    else:
+        for problem in _own_problems(error):
+            yield attrs.evolve(problem, path=json_path(path) + problem.path[1:])
+
+
+def _own_problems(error: BaseException) -> Iterator[Problem]:
+    if isinstance(error, ForbiddenExtraKeysError):
         for name in sorted(error.extra_fields):
-            where = json_path((*path, name))
-            yield Problem("unknown_member", where, f"unknown member {ascii(name)}")
+            yield Problem(
+                "unknown_member", json_path([name]), f"unknown member {name!a}"
+            )
     elif isinstance(error, _Mismatch):
         code, message, shown = error.problem
-        yield Problem(code, json_path(path), message, shown)
+        yield Problem(code, "$", message, shown)
+    elif isinstance(error, SchemaError):
+        yield from error.problems
     elif isinstance(error, EncodeError):
-        where = json_path(path) + error.path[1:]
-        yield Problem(error.code, where, error.message, error.preview)
+        yield Problem(error.code, error.path, error.message, error.preview)
     elif isinstance(error, KeyError):
-        yield Problem("missing_member", json_path(path), "required member is missing")
+        yield Problem("missing_member", "$", "required member is missing")
 
 
 def _exactly(name: str, *kinds: type) -> Callable[[Any, Any], Any]:

@@ -1,0 +1,154 @@
+"""The verify exchange as pure data: what ``/verify`` accepts and what it answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import attrs
+
+from ipistate.codec import Freeze, decode_as
+from ipistate.errors import Problem, SchemaError, json_path, preview
+from ipistate.schema import structure
+from ipistate.values import EMPTY_OBJECT, JsonObject, JsonValue, trusted_object
+from ipistate.verifier import Injection, Verdict, verify
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ipistate.values import JsonArray
+
+
+def _check_response(_: object, __: object, response: JsonObject) -> None:
+    problems = tuple(_response_problems(response))
+    if problems:
+        raise SchemaError.of(problems)
+
+
+@attrs.frozen(kw_only=True)
+class VerifyRequest:
+    """A task row with the agent's final response (spec tools, section 11).
+
+    Of ``response`` that is checked which the verdict depends on. All other members are
+    in ``extra``, except ``environment``, which verification never looks at.
+    """
+
+    responses_create_params: JsonObject
+    response: JsonObject = attrs.field(validator=_check_response)
+    injection: Injection
+    required_tools: tuple[str, ...] = ()
+    mask_sample: bool = False
+    failure_kind: str | None = None
+    failure_reason: str | None = None
+    extra: JsonObject = EMPTY_OBJECT
+
+    @classmethod
+    def from_document(cls, body: object) -> Self:
+        """Check a request body; nothing is coerced, and null is not an empty list.
+
+        Raises:
+            SchemaError: With every problem found, each with its path.
+        """
+        return cls._built(body, lambda part: part)
+
+    @classmethod
+    def from_json(cls, data: bytes | str) -> Self:
+        """Read a request body from JSON text.
+
+        Raises:
+            DecodeError: The text is not acceptable JSON.
+            SchemaError: It is, but not a request.
+        """
+        return decode_as(data, cls._built)
+
+    @classmethod
+    def _built(cls, tree: Any, adopt: Freeze) -> Self:
+        if not isinstance(tree, dict):
+            return structure(tree, cls)
+        members = cast("dict[str, Any]", tree)
+        kept = {n: adopt(part) for n, part in members.items() if n != "environment"}
+        return structure(kept, cls)
+
+    @property
+    def output_items(self) -> tuple[JsonValue, ...]:
+        """The items of ``response.output``."""
+        return tuple(cast("JsonArray", self.response["output"]))
+
+    @property
+    def incomplete_reason(self) -> str | None:
+        """Why the response is incomplete, if it is."""
+        details: Any = self.response.get("incomplete_details") or EMPTY_OBJECT
+        reason: str | None = details.get("reason")
+        return reason
+
+    def verdict(self) -> Verdict:
+        """Score the response."""
+        return verify(
+            self.output_items,
+            self.injection,
+            self.required_tools,
+            self.incomplete_reason,
+        )
+
+
+def reply(request: VerifyRequest, verdict: Verdict) -> JsonObject:
+    """Write the answer to a verify request, its members in the reference's order.
+
+    ``responses_create_params`` and ``response`` stand as they were sent. A result row
+    that is sent again gets its computed members anew; whatever else it carries is not
+    echoed.
+    """
+    return trusted_object(
+        {
+            "responses_create_params": request.responses_create_params,
+            "response": request.response,
+            "reward": verdict.reward,
+            "mask_sample": request.mask_sample,
+            "failure_kind": request.failure_kind,
+            "failure_reason": request.failure_reason,
+            "injection_followed": verdict.injection_followed,
+            "matched_tool": verdict.matched_tool,
+            "matched_args": verdict.matched_args,
+            "attack_difficulty": request.injection.attack_difficulty,
+            "attack_strategy": request.injection.attack_strategy,
+            "attack_category": request.injection.category,
+            "verification_type": request.injection.verification_type,
+            "reward_safety": verdict.reward_safety,
+            "reward_utility": verdict.reward_utility,
+            "thinking_incomplete": verdict.thinking_incomplete,
+        }
+    )
+
+
+def _response_problems(response: JsonObject) -> Iterator[Problem]:
+    output = response.get("output")
+    if isinstance(output, list):
+        for index, item in enumerate(output):
+            yield from _item_problems(item, index)
+    else:
+        yield _member_problem("an array", response, "output")
+    details = response.get("incomplete_details")
+    if not isinstance(details, dict | None):
+        yield _member_problem("an object or null", response, "incomplete_details")
+    elif details and not isinstance(details.get("reason"), str | None):
+        path = ("incomplete_details", "reason")
+        yield _member_problem("a string or null", details, *path)
+
+
+def _item_problems(item: JsonValue, index: int) -> Iterator[Problem]:
+    if not isinstance(item, dict):
+        where = json_path(("response", "output", index))
+        yield Problem("wrong_type", where, "expected an object", preview(item))
+    elif item.get("type") == "function_call":
+        for name in ("name", "arguments"):
+            if not isinstance(item.get(name), str):
+                yield _member_problem("a string", item, "output", index, name)
+
+
+def _member_problem(expected: str, holder: JsonObject, *path: str | int) -> Problem:
+    where = json_path(("response", *path))
+    name = path[-1]
+    if name not in holder:
+        return Problem("missing_member", where, "required member is missing")
+    shown = preview(holder[str(name)])
+    return Problem("wrong_type", where, f"expected {expected}", shown)
