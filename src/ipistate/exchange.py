@@ -8,7 +8,7 @@ import attrs
 
 from ipistate.codec import Freeze, decode_as
 from ipistate.errors import Problem, SchemaError, json_path, preview
-from ipistate.schema import structure
+from ipistate.schema import adopt_members, structure
 from ipistate.values import EMPTY_OBJECT, JsonObject, JsonValue, trusted_object
 from ipistate.verifier import Injection, Verdict, verify
 
@@ -63,11 +63,10 @@ class VerifyRequest:
 
     @classmethod
     def _built(cls, tree: Any, adopt: Freeze) -> Self:
-        if not isinstance(tree, dict):
-            return structure(tree, cls)
-        members = cast("dict[str, Any]", tree)
-        kept = {n: adopt(part) for n, part in members.items() if n != "environment"}
-        return structure(kept, cls)
+        if isinstance(tree, dict):
+            members = cast("dict[str, Any]", tree)
+            tree = {n: part for n, part in members.items() if n != "environment"}
+        return structure(adopt_members(tree, adopt), cls)
 
     @property
     def output_items(self) -> tuple[JsonValue, ...]:

@@ -12,7 +12,7 @@ the document had them, so that ``unstructure`` gives the document back.
 from __future__ import annotations
 
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args, get_origin
 
 import attrs
 
@@ -26,11 +26,13 @@ from cattrs.gen import make_dict_structure_fn, override
 
 from ipistate.environment import Environment
 from ipistate.errors import EncodeError, Problem, SchemaError, json_path, preview
-from ipistate.values import JsonObject, JsonValue, freeze
+from ipistate.values import JsonObject, JsonValue, freeze, trusted_object
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from ipistate.codec import Freeze
 
 T = TypeVar("T")
 _MEMBER: Final = "ipistate.member"
@@ -60,6 +62,18 @@ def structure(document: object, record: type[T]) -> T:
         raise SchemaError.of(problems) from None
 
 
+def adopt_members(tree: Any, adopt: Freeze) -> object:
+    """Freeze the members of a wrapper one by one, each with the full depth to itself.
+
+    For ``codec.decode_as``; what is not an object is returned for ``structure`` to
+    refuse.
+    """
+    if not isinstance(tree, dict):
+        return tree
+    members = cast("dict[str, Any]", tree)
+    return {name: adopt(member) for name, member in members.items()}
+
+
 def refuse(code: str, message: str, value: object) -> Exception:
     """Make the error that a field's validator raises; ``structure`` adds the path."""
     return _Mismatch(code, message, value)
@@ -78,7 +92,9 @@ def unstructure(record: object) -> JsonObject:
     absent = _untouched(record).difference(order) if order else set[str]()
     shown = {n: _unstructured(m) for n, m in members.items() if n not in absent}
     whole = {**shown, **extra}
-    return JsonObject({name: whole[name] for name in order if name in whole} | whole)
+    ordered = {name: whole[name] for name in order if name in whole} | whole
+    # Each member has the full depth to itself, as when it was read.
+    return trusted_object({name: freeze(member) for name, member in ordered.items()})
 
 
 def _untouched(record: Any) -> set[str]:
