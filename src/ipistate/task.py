@@ -113,6 +113,7 @@ def _line_findings(line: bytes | str, tools: Mapping[str, Tool]) -> Iterator[_No
     if not line.strip():
         yield "warning", "empty_line", "$", "the line is empty"
         return
+    task = None
     try:
         task = Task.from_json(line)
     except DecodeError as error:
@@ -121,11 +122,11 @@ def _line_findings(line: bytes | str, tools: Mapping[str, Tool]) -> Iterator[_No
     except SchemaError as error:
         for problem in error.problems:
             yield "error", problem.code, problem.path, problem.message
-        return
     for where in _repeated(json.loads(line, object_pairs_hook=_Members), ()):
         yield "error", "duplicate_key", where, "the key occurs more than once"
-    yield from _tool_findings(task, tools)
-    yield from _injection_findings(task)
+    if task is not None:
+        yield from _tool_findings(task, tools)
+        yield from _injection_findings(task)
 
 
 def _tool_findings(task: Task, tools: Mapping[str, Tool]) -> Iterator[_Note]:
