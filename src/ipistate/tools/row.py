@@ -1,0 +1,63 @@
+"""Typed, read-only records for the well-formed rows of a domain's tables.
+
+A world's shape is open, so tools never need these. They are for people and programs
+that want names and types: a row keeps its unknown members and the order of all of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+import attrs
+
+from ipistate.errors import SchemaError
+from ipistate.schema import structure, unstructure
+from ipistate.values import EMPTY_OBJECT, JsonObject
+
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ipistate.environment import Environment
+
+
+@attrs.frozen(kw_only=True)
+class Row:
+    """Base of every typed row.
+
+    An optional member that is ``None`` is absent, unless it was null when it was read.
+    """
+
+    extra: JsonObject = EMPTY_OBJECT
+    """Members that the domain does not know, in their order."""
+    _order: tuple[str, ...] = attrs.field(default=(), repr=False, eq=False)
+
+    @classmethod
+    def from_document(cls, document: object) -> Self:
+        """Read a row strictly.
+
+        Raises:
+            SchemaError: A known member is missing or of another type.
+        """
+        row = structure(document, cls)
+        names: Any = document
+        return attrs.evolve(row, order=tuple(names))
+
+    def to_document(self) -> JsonObject:
+        """Write the row back: members stand where they stood, new ones last."""
+        members: dict[str, Any] = dict(unstructure(self))
+        ordered = {name: members.pop(name) for name in self._order if name in members}
+        new = {name: value for name, value in members.items() if value is not None}
+        return JsonObject(ordered | new)
+
+    @classmethod
+    def table(cls, environment: Environment, collection: str) -> dict[str, Self]:
+        """Read a whole table as typed rows by id; a missing table has none.
+
+        Raises:
+            SchemaError: The collection is not a table, or a row is not well formed.
+        """
+        rows = environment.document.get(collection, EMPTY_OBJECT)
+        if not isinstance(rows, dict):
+            raise SchemaError("wrong_type", "not a table", f"$.{collection}")
+        return {row_id: cls.from_document(row) for row_id, row in rows.items()}
