@@ -26,7 +26,14 @@ from cattrs.gen import make_dict_structure_fn, override
 
 from ipistate.environment import Environment
 from ipistate.errors import EncodeError, Problem, SchemaError, json_path, preview
-from ipistate.values import JsonObject, JsonValue, freeze, trusted_object
+from ipistate.values import (
+    JsonObject,
+    JsonValue,
+    freeze,
+    is_array,
+    is_object,
+    trusted_object,
+)
 
 
 if TYPE_CHECKING:
@@ -35,7 +42,6 @@ if TYPE_CHECKING:
     from ipistate.codec import Freeze
 
 T = TypeVar("T")
-_MEMBER: Final = "ipistate.member"
 
 
 class _Mismatch(ValueError):
@@ -68,10 +74,9 @@ def adopt_members(tree: Any, adopt: Freeze) -> object:
     For ``codec.decode_as``; what is not an object is returned for ``structure`` to
     refuse.
     """
-    if not isinstance(tree, dict):
+    if not is_object(tree):
         return tree
-    members = cast("dict[str, Any]", tree)
-    return {name: adopt(member) for name, member in members.items()}
+    return {name: adopt(member) for name, member in tree.items()}
 
 
 def refuse(code: str, message: str, value: object) -> Exception:
@@ -107,7 +112,10 @@ def _unstructured(value: Any) -> Any:
         return value.document
     if attrs.has(type(value)):
         return unstructure(value)
-    return [_unstructured(v) for v in value] if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        elements = cast("tuple[Any, ...]", value)
+        return [_unstructured(element) for element in elements]
+    return value
 
 
 def _problems(error: BaseException, path: tuple[str | int, ...]) -> Iterator[Problem]:
@@ -143,7 +151,7 @@ def _own_problems(error: BaseException) -> Iterator[Problem]:
 
 
 def _exactly(name: str, *kinds: type) -> Callable[[Any, Any], Any]:
-    def hook(value: object, _: object) -> object:
+    def hook(value: Any, _: object) -> object:
         if type(value) in kinds:
             return value
         raise _Mismatch("wrong_type", f"expected {name}", value)
@@ -151,14 +159,14 @@ def _exactly(name: str, *kinds: type) -> Callable[[Any, Any], Any]:
     return hook
 
 
-def _json_object(value: object, _: object) -> JsonValue:
-    if isinstance(value, dict):
+def _json_object(value: Any, _: object) -> JsonValue:
+    if is_object(value):
         return freeze(value)
     raise _Mismatch("wrong_type", "expected an object", value)
 
 
-def _environment(value: object, _: object) -> Environment:
-    if isinstance(value, dict):
+def _environment(value: Any, _: object) -> Environment:
+    if is_object(value):
         return Environment(freeze(value))  # type: ignore[arg-type]
     raise _Mismatch("wrong_type", "expected an object", value)
 
@@ -166,8 +174,8 @@ def _environment(value: object, _: object) -> Environment:
 def _array_factory(kind: Any) -> Callable[[Any, Any], tuple[Any, ...]]:
     as_list: Any = GenericAlias(list, get_args(kind)[0])
 
-    def hook(value: object, _: object) -> tuple[Any, ...]:
-        if isinstance(value, list):
+    def hook(value: Any, _: object) -> tuple[Any, ...]:
+        if is_array(value):
             return tuple(_converter.structure(value, as_list))
         raise _Mismatch("wrong_type", "expected an array", value)
 
@@ -182,8 +190,8 @@ def _record_factory(record: Any) -> Callable[[Any, Any], Any]:
         record, _converter, _cattrs_forbid_extra_keys=True, **left_out
     )
 
-    def hook(value: object, kind: Any) -> Any:
-        if not isinstance(value, dict):
+    def hook(value: Any, kind: Any) -> Any:
+        if not is_object(value):
             raise _Mismatch("wrong_type", "expected an object", value)
         new = fill(_gathered(value, names) if "extra" in names else value, kind)
         return attrs.evolve(new, member_order=tuple(value)) if ordered else new
