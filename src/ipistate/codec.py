@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 import json
+
 from json import encoder as _stdlib
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 import orjson
 
@@ -233,9 +234,9 @@ def _render_strictly(value: object) -> str:
 
 # json.dumps makes this object anew for every call, with a cycle check that frozen
 # values do not need.
-_chunks: Final[Callable[[JsonValue, int], tuple[str, ...]]] = _stdlib.c_make_encoder(  # type: ignore[attr-defined]
-    None, _render_strictly, _escape, None, ": ", ", ", False, False, True
-)
+_chunks: Final[Callable[[JsonValue, int], tuple[str, ...]]] = cast(
+    "Any", _stdlib
+).c_make_encoder(None, _render_strictly, _escape, None, ": ", ", ", False, False, True)
 
 
 def render(value: JsonValue) -> str:
@@ -248,14 +249,14 @@ def render(value: JsonValue) -> str:
         EncodeError: A plain Python value that is not JSON; never for frozen values.
     """
     if isinstance(value, JsonObject):
-        text: str | None = getattr(value, "_text", None)
+        text: str | None = getattr(value, "text_memo", None)
         if text is None:
-            value._text = text = _render_object(value)  # noqa: SLF001 - the codec's memo
+            value.text_memo = text = _render_object(value)
         return text
     if isinstance(value, JsonArray):
-        text = getattr(value, "_text", None)
+        text = getattr(value, "text_memo", None)
         if text is None:
-            value._text = text = _render_array(value)  # noqa: SLF001
+            value.text_memo = text = _render_array(value)
         return text
     return _render_text(value) if isinstance(value, str) else _whole(freeze(value))
 

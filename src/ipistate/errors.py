@@ -11,7 +11,8 @@ pickling, so that a worker process can hand it to its parent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from collections.abc import Sized
+from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
@@ -37,7 +38,7 @@ def _segment(segment: str | int) -> str:
     return f'["{quoted}"]'
 
 
-def preview(value: object) -> str:
+def preview(value: Any) -> str:
     """Show a value's type and the beginning of its text, in bounded space."""
     if value is None or isinstance(value, bool | float):
         return repr(value)
@@ -48,7 +49,7 @@ def preview(value: object) -> str:
         more = "…" if len(value) > PREVIEW_LIMIT else ""
         return ascii(value[:PREVIEW_LIMIT]) + more
     name = type(value).__name__
-    return f"{name} of {len(value)}" if isinstance(value, dict | list) else name
+    return f"{name} of {len(value)}" if isinstance(value, Sized) else name
 
 
 class IpiStateError(Exception):

@@ -103,14 +103,14 @@ def unstructure(record: object) -> JsonObject:
 
 
 def _untouched(record: Any) -> set[str]:
-    fields = attrs.fields(type(record))
+    fields = attrs.fields(record.__class__)
     return {f.name for f in fields if getattr(record, f.name) == f.default}
 
 
 def _unstructured(value: Any) -> Any:
     if isinstance(value, Environment):
         return value.document
-    if attrs.has(type(value)):
+    if attrs.has(value.__class__):
         return unstructure(value)
     if isinstance(value, tuple):
         elements = cast("tuple[Any, ...]", value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-
 import attrs
 
 from ipistate.codec import render
@@ -14,7 +13,6 @@ from ipistate.tools.binding import bind
 from ipistate.tools.registry import Tool
 from ipistate.tools.semantics import Refused, type_name
 from ipistate.values import EMPTY_OBJECT, JsonObject, JsonValue, freeze
-
 
 
 @attrs.frozen
@@ -68,10 +66,10 @@ def call_tool(
     tool = tools.get(name)
     if tool is None:
         return Transition(environment, f"Unknown tool: {name}")
+    if not isinstance(given, JsonObject):
+        message = f"arguments must be an object, not {type_name(given)}"
+        return _failed(environment, name, "TypeError", message)
     try:
-        if not isinstance(given, JsonObject):
-            kind = type_name(given)
-            raise Refused("TypeError", f"arguments must be an object, not {kind}")
         document, reply = tool.run(environment.document, **bind(tool, given))
         changed = _checked(environment, document)
         output = reply if isinstance(reply, str) else render(reply)
@@ -91,9 +89,7 @@ def _checked(environment: Environment, document: JsonObject) -> Environment:
     return Environment(document)
 
 
-def _failed(
-    environment: Environment, name: str, kind: str, message: str
-) -> Transition:
+def _failed(environment: Environment, name: str, kind: str, message: str) -> Transition:
     output = f"Error executing tool '{name}' ({kind}): {message}"
     return Transition(environment, output, ToolError(kind, message))
 

@@ -7,9 +7,19 @@ part of it is JSON, finite, and shared with nobody who could change it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import copysign
-from typing import Any, Final, NoReturn, Self, SupportsIndex, TypeAlias, overload
+from typing import (
+    Any,
+    Final,
+    NoReturn,
+    Self,
+    SupportsIndex,
+    TypeAlias,
+    TypeGuard,
+    cast,
+    overload,
+)
 
 from ipistate.errors import EncodeError, ImmutableError, json_path, preview
 
@@ -21,7 +31,13 @@ MAX_INTEGER_DIGITS: Final = 4300
 """Decimal digits of the longest integer (CPython's own default limit)."""
 
 _INTEGER_BOUND: Final = 10**MAX_INTEGER_DIGITS
-_FINITE: Final = float("inf")
+_INFINITY: Final = float("inf")
+
+# The mutators of the base classes, for the moment before a container is handed out.
+_fill: Final[Callable[[dict[str, Any], Mapping[str, Any]], None]] = dict[
+    str, Any
+].update
+_extend: Final[Callable[[list[Any], Iterable[Any]], None]] = list[Any].extend
 
 
 def _refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
@@ -42,13 +58,13 @@ class JsonObject(dict[str, "JsonValue"]):
     """
 
     # Filled by codec.render; a memo of a pure function, so sharing it is harmless.
-    __slots__ = ("_text",)
+    __slots__ = ("text_memo",)
 
-    _text: str
+    text_memo: str
 
     def __new__(cls, members: Mapping[str, object] | Iterable[Any] = ()) -> Self:
         new: Self = dict.__new__(cls)
-        dict.update(new, _frozen_members(dict(members), (), 1))
+        _fill(new, _frozen_members(dict(members), (), 1))
         return new
 
     def __init__(self, members: Mapping[str, object] | Iterable[Any] = ()) -> None:
@@ -57,13 +73,13 @@ class JsonObject(dict[str, "JsonValue"]):
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
 
-    def __or__(self, other: object) -> JsonObject:  # type: ignore[override]
-        if not isinstance(other, dict):
+    def __or__(self, other: Any) -> JsonObject:  # type: ignore[override]
+        if not is_object(other):
             return NotImplemented
         return JsonObject({**self, **other})
 
-    def __ror__(self, other: object) -> JsonObject:  # type: ignore[override]
-        if not isinstance(other, dict):
+    def __ror__(self, other: Any) -> JsonObject:  # type: ignore[override]
+        if not is_object(other):
             return NotImplemented
         return JsonObject({**other, **self})
 
@@ -94,13 +110,13 @@ class JsonArray(list["JsonValue"]):
         EncodeError: An element is not JSON; the error names its path.
     """
 
-    __slots__ = ("_text",)
+    __slots__ = ("text_memo",)
 
-    _text: str
+    text_memo: str
 
     def __new__(cls, elements: Iterable[object] = ()) -> Self:
         new: Self = list.__new__(cls)
-        list.extend(new, _frozen_elements(list(elements), (), 1))
+        _extend(new, _frozen_elements(list(elements), (), 1))
         return new
 
     def __init__(self, elements: Iterable[object] = ()) -> None:
@@ -116,16 +132,16 @@ class JsonArray(list["JsonValue"]):
     def __getitem__(self, index: slice) -> JsonArray: ...
     def __getitem__(self, index: SupportsIndex | slice) -> JsonValue | JsonArray:
         if isinstance(index, slice):
-            return trusted_array(list.__getitem__(self, index))
-        return list.__getitem__(self, index)
+            return trusted_array(super().__getitem__(index))
+        return super().__getitem__(index)
 
-    def __add__(self, other: Iterable[object]) -> JsonArray:  # type: ignore[override]
-        if not isinstance(other, list):
+    def __add__(self, other: Any) -> JsonArray:  # type: ignore[override]
+        if not is_array(other):
             return NotImplemented
         return JsonArray([*self, *other])
 
     def __mul__(self, count: SupportsIndex) -> JsonArray:
-        return trusted_array(list.__mul__(self, count))
+        return trusted_array(super().__mul__(count))
 
     __rmul__ = __mul__
 
@@ -145,19 +161,30 @@ class JsonArray(list["JsonValue"]):
         return JsonArray, (list(self),)
 
 
-JsonValue: TypeAlias = None | bool | int | float | str | JsonArray | JsonObject
+JsonValue: TypeAlias = bool | int | float | str | JsonArray | JsonObject | None
+
+
+def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
+    """Tell whether unchecked data is an object, its names assumed to be strings."""
+    return isinstance(value, dict)
+
+
+def is_array(value: Any) -> TypeGuard[list[Any]]:
+    """Tell whether unchecked data is an array."""
+    return isinstance(value, list)
+
 
 def trusted_object(members: Mapping[str, JsonValue]) -> JsonObject:
     """Freeze a shallow mapping whose values are frozen already; checks nothing."""
     new = dict.__new__(JsonObject)
-    dict.update(new, members)
+    _fill(new, members)
     return new
 
 
 def trusted_array(elements: Iterable[JsonValue]) -> JsonArray:
     """Freeze a shallow iterable whose elements are frozen already; checks nothing."""
     new = list.__new__(JsonArray)
-    list.extend(new, elements)
+    _extend(new, elements)
     return new
 
 
@@ -184,7 +211,7 @@ def thaw(value: JsonValue) -> Any:
     return value
 
 
-def identical(left: object, right: object) -> bool:
+def identical(left: JsonValue, right: JsonValue) -> bool:
     """Tell whether two JSON values encode to the same text.
 
     Stricter than ``==``: key order counts, ``1``, ``1.0`` and ``True`` differ, and so
@@ -203,7 +230,7 @@ def identical(left: object, right: object) -> bool:
     return not isinstance(left, float) or copysign(1, left) == copysign(1, right)  # type: ignore[arg-type]
 
 
-def depth(value: object) -> int:
+def depth(value: JsonValue) -> int:
     """Count the containers inside one another: 0 for a scalar, 2 for ``[[1]]``."""
     if isinstance(value, dict):
         return 1 + max(map(depth, value.values()), default=0)
@@ -215,17 +242,16 @@ def depth(value: object) -> int:
 _Path: TypeAlias = tuple[str | int, ...]
 
 
-def _frozen(value: object, path: _Path, level: int) -> JsonValue:
-    kind = type(value)
+def _frozen(value: Any, path: _Path, level: int) -> JsonValue:
+    kind: Any = value.__class__
     if kind is str or kind is bool or value is None:
-        return value  # type: ignore[return-value]
+        return cast("JsonValue", value)
     if kind is dict:
-        members = _frozen_members(value, path, level)  # type: ignore[arg-type]
-        return trusted_object(members)
+        return trusted_object(_frozen_members(value, path, level))
     if kind is list or kind is tuple:
-        return trusted_array(_frozen_elements(value, path, level))  # type: ignore[arg-type]
+        return trusted_array(_frozen_elements(value, path, level))
     if kind is JsonObject or kind is JsonArray:
-        return _shared(value, path, level)  # type: ignore[arg-type]
+        return _shared(value, path, level)
     return _frozen_number(value, path)
 
 
@@ -255,13 +281,13 @@ def _frozen_members(
 
 
 def _frozen_elements(
-    elements: list[object] | tuple[object, ...], path: _Path, level: int
+    elements: Iterable[object], path: _Path, level: int
 ) -> list[JsonValue]:
     if level > MAX_DEPTH:
         raise _too_deep(path)
     frozen: list[JsonValue] = []
     for index, element in enumerate(elements):
-        frozen.append(_frozen(element, (*path, index), level + 1))  # noqa: PERF401 - one frame less per level
+        frozen.append(_frozen(element, (*path, index), level + 1))
     return frozen
 
 
@@ -271,7 +297,7 @@ def _frozen_number(value: object, path: _Path) -> JsonValue:
             return value
         code, message = "integer_too_large", f"over {MAX_INTEGER_DIGITS} digits"
     elif type(value) is float:
-        if -_FINITE < value < _FINITE:
+        if -_INFINITY < value < _INFINITY:
             return value
         code, message = "not_finite", "JSON has no NaN and no infinities"
     else:

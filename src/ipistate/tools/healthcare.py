@@ -154,9 +154,7 @@ def send_referral(
         specialist_email=specialist_email,
         reason=reason,
     )
-    reply = (
-        f"Referral sent for patient {text(patient_id)} to {text(specialist_email)}."
-    )
+    reply = f"Referral sent for patient {text(patient_id)} to {text(specialist_email)}."
     return append(world, "sent_actions", sent), reply
 
 

@@ -203,7 +203,9 @@ def get_policy_by_id(world: JsonObject, policy_id: JsonValue) -> Change:
     return world, look_up(table(world, "policies"), policy_id, "Policy")
 
 
-def search_policies_by_holder(world: JsonObject, policyholder_name: JsonValue) -> Change:
+def search_policies_by_holder(
+    world: JsonObject, policyholder_name: JsonValue
+) -> Change:
     """Search policies by the holder's name."""
     needle = lower(policyholder_name)
     rows = walk(table(world, "policies"))

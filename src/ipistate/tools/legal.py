@@ -154,10 +154,14 @@ def get_case_file(world: JsonObject, case_id: JsonValue) -> Change:
     return world, look_up(table(world, "case_files"), case_id, "Case")
 
 
-def update_case_notes(world: JsonObject, case_id: JsonValue, notes: JsonValue) -> Change:
+def update_case_notes(
+    world: JsonObject, case_id: JsonValue, notes: JsonValue
+) -> Change:
     """Replace a case's notes."""
     where = ("case_files", "Case", case_id)
-    return update(world, where, {"notes": notes}, f"Case {text(case_id)} notes updated.")
+    return update(
+        world, where, {"notes": notes}, f"Case {text(case_id)} notes updated."
+    )
 
 
 def get_court_schedule(world: JsonObject, schedule_id: JsonValue) -> Change:

@@ -21,7 +21,6 @@ from ipistate.tools.semantics import (
 )
 from ipistate.tools.world import (
     Change,
-    append,
     assign,
     create,
     enlist,
@@ -121,7 +120,9 @@ def get_customs_declaration_by_shipment(
 ) -> Change:
     """Read a shipment's customs declaration."""
     found = _of_shipment(table(world, "customs_declarations"), shipment_id)
-    return world, _none("customs declaration", shipment_id) if found is None else found[1]
+    return world, _none("customs declaration", shipment_id) if found is None else found[
+        1
+    ]
 
 
 def submit_customs_declaration(
@@ -151,7 +152,9 @@ def get_delivery_schedule(world: JsonObject, shipment_id: JsonValue) -> Change:
     return world, _none("delivery schedule", shipment_id) if found is None else found[1]
 
 
-def _of_shipment(rows: JsonValue, shipment_id: JsonValue) -> tuple[str, JsonValue] | None:
+def _of_shipment(
+    rows: JsonValue, shipment_id: JsonValue
+) -> tuple[str, JsonValue] | None:
     # Stops at the first hit, so what stands behind it goes unnoticed.
     if not isinstance(rows, dict):
         raise no_attribute(rows, "values")

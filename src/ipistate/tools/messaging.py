@@ -9,7 +9,13 @@ from ipistate.tools.filters import Test, ci_field_first, eq, eq_given, select
 from ipistate.tools.registry import tool
 from ipistate.tools.semantics import field, iterate, text
 from ipistate.tools.world import Change, append, given, place, record, with_collection
-from ipistate.values import EMPTY_ARRAY, EMPTY_OBJECT, JsonObject, JsonValue, trusted_array
+from ipistate.values import (
+    EMPTY_ARRAY,
+    EMPTY_OBJECT,
+    JsonObject,
+    JsonValue,
+    trusted_array,
+)
 
 
 if TYPE_CHECKING:

@@ -72,7 +72,9 @@ def get_client_details(world: JsonObject, client_id: JsonValue) -> Change:
     return world, look_up(table(world, "clients"), client_id, "Client")
 
 
-def add_client_note(world: JsonObject, client_id: JsonValue, notes: JsonValue) -> Change:
+def add_client_note(
+    world: JsonObject, client_id: JsonValue, notes: JsonValue
+) -> Change:
     """Replace the notes about a client."""
     where = ("clients", "Client", client_id)
     reply = f"Notes updated for client {text(client_id)}."

@@ -16,8 +16,6 @@ from ipistate.values import EMPTY_OBJECT, JsonObject
 
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from ipistate.environment import Environment
 
 
@@ -30,7 +28,8 @@ class Row:
 
     extra: JsonObject = EMPTY_OBJECT
     """Members that the domain does not know, in their order."""
-    _order: tuple[str, ...] = attrs.field(default=(), repr=False, eq=False)
+    member_order: tuple[str, ...] = attrs.field(default=(), repr=False, eq=False)
+    """Names of all members as they stood in the document."""
 
     @classmethod
     def from_document(cls, document: object) -> Self:
@@ -39,16 +38,14 @@ class Row:
         Raises:
             SchemaError: A known member is missing or of another type.
         """
-        row = structure(document, cls)
-        names: Any = document
-        return attrs.evolve(row, order=tuple(names))
+        return structure(document, cls)
 
     def to_document(self) -> JsonObject:
         """Write the row back: members stand where they stood, new ones last."""
-        members: dict[str, Any] = dict(unstructure(self))
-        ordered = {name: members.pop(name) for name in self._order if name in members}
-        new = {name: value for name, value in members.items() if value is not None}
-        return JsonObject(ordered | new)
+        members = unstructure(self)
+        if self.member_order:
+            return members
+        return JsonObject({n: m for n, m in members.items() if m is not None})
 
     @classmethod
     def table(cls, environment: Environment, collection: str) -> dict[str, Self]:

@@ -44,7 +44,7 @@ _NAMES: Final[dict[type, str]] = {
 
 
 def type_name(value: JsonValue) -> str:
-    """Name a JSON type as Python does: ``dict``, ``list``, ``NoneType``, …"""
+    """Name a JSON type as Python does: ``dict``, ``list``, ``NoneType``."""
     return _NAMES.get(type(value)) or type(value).__name__
 
 
@@ -203,7 +203,7 @@ def _repeated(sequence: str | JsonArray, count: JsonValue) -> JsonValue:
     return sequence * count
 
 
-def _storable(number: int | float) -> int | float:
+def _storable(number: float) -> float:
     if isinstance(number, float):
         if isfinite(number):
             return number

@@ -185,7 +185,7 @@ def enlist(
     id_name, prefix = id_form
     content = world.get(collection, EMPTY_ARRAY)
     rows = content if isinstance(content, list) else EMPTY_ARRAY
-    used = {row.get(id_name) for row in rows if isinstance(row, dict)}
+    used = {text(row.get(id_name)) for row in rows if isinstance(row, dict)}
     new_id = derive_id(prefix, members, collection, used, len(rows))
     record = trusted_object({id_name: new_id, **members})
     return append(world, collection, record), record
