@@ -1,0 +1,166 @@
+"""``commit``: export once, write once, however often it is called (section 2.10)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from ipistate.checkpoint.actions import Export, Reply, Write
+from ipistate.checkpoint.fencing import (
+    completed,
+    is_answered,
+    refuse,
+    renewed,
+    with_control,
+)
+from ipistate.checkpoint.participant import (
+    Arguments,
+    Checkpoint,
+    Committing,
+    Cut,
+    Participant,
+    Phase,
+)
+from ipistate.checkpoint.records import Manifest, SessionRecord
+from ipistate.values import JsonObject
+
+
+if TYPE_CHECKING:
+    from ipistate.checkpoint.events import ControlCalled, Exported, WriteEnded
+    from ipistate.checkpoint.gate import Emit
+    from ipistate.checkpoint.operations import CommitBody
+
+_ALLOWED: Final = frozenset({Phase.PREPARED})
+
+
+def begin(
+    participant: Participant,
+    called: ControlCalled,
+    body: CommitBody,
+    now: float,
+    emit: Emit,
+) -> Participant:
+    """Start the export and the write, or join the ones that run already."""
+    opened = participant.control.open
+    if is_answered(participant, called, _ALLOWED, emit) or opened is None:
+        return participant
+    opened = renewed(opened, body, participant.settings)
+    problem = _problem(participant, opened, body, now)
+    if problem is not None:
+        refuse(called.call, *problem, emit)
+        return with_control(participant, attrs.evolve(participant.control, open=opened))
+    holder = Committing(called.call, body)
+    control = attrs.evolve(participant.control, open=opened, holder=holder)
+    participant = with_control(participant, control)
+    if opened.cut is None:
+        return _export(participant, opened, Arguments.of(body), emit)
+    return _advance(participant, opened, opened.cut, emit)
+
+
+def _problem(
+    participant: Participant, opened: Checkpoint, body: CommitBody, now: float
+) -> tuple[str, str] | None:
+    if not participant.gate.report().ready:
+        return "invalid_phase", "no longer ready: something runs again"
+    if opened.cut is not None and opened.cut.arguments != Arguments.of(body):
+        detail = "this checkpoint was exported for another directory or scope"
+        return "checkpoint_conflict", detail
+    if now >= body.deadline_ts:
+        return "deadline_exceeded", "the deadline passed before the commit began"
+    return None
+
+
+def _export(
+    participant: Participant, opened: Checkpoint, arguments: Arguments, emit: Emit
+) -> Participant:
+    scope = None if arguments.scope is None else frozenset(arguments.scope)
+    sessions = participant.gate.exportable(scope)
+    number = participant.control.issued + 1
+    emit(Export(number, sessions))
+    cut = Cut(arguments=arguments, sessions=sessions, number=number)
+    return _with_cut(participant, opened, cut)
+
+
+def exported(participant: Participant, event: Exported, emit: Emit) -> Participant:
+    """Keep the states as the checkpoint's records.
+
+    Sessions whose state is gone (after a failed verify, say) are forgotten.
+    """
+    opened, cut = _awaited(participant, event.write)
+    if opened is None or cut is None:
+        return participant
+    gate, states = participant.gate, event.states
+    records = tuple(
+        SessionRecord(gate.sessions[session], session, states[session])
+        for session in cut.sessions
+        if session in states
+    )
+    gone = [session for session in cut.sessions if session not in states]
+    participant = attrs.evolve(participant, gate=gate.forget(gone))
+    return _advance(participant, opened, attrs.evolve(cut, records=records), emit)
+
+
+def write_ended(participant: Participant, event: WriteEnded, emit: Emit) -> Participant:
+    """Finish the commit, or let it fail; its records stay for a retry."""
+    opened, cut = _awaited(participant, event.write)
+    if opened is None or cut is None:
+        return participant
+    if isinstance(event.outcome, Manifest):
+        cut = attrs.evolve(cut, is_writing=False, manifest=event.outcome)
+        return _advance(participant, opened, cut, emit)
+    participant = _with_cut(participant, opened, attrs.evolve(cut, is_writing=False))
+    holder = participant.control.holder
+    if not isinstance(holder, Committing):
+        return participant
+    refuse(holder.call, event.outcome.code, event.outcome.message, emit)
+    return with_control(participant, attrs.evolve(participant.control, holder=None))
+
+
+def _awaited(
+    participant: Participant, number: int
+) -> tuple[Checkpoint | None, Cut | None]:
+    # Answers to the writes of a checkpoint that was resumed come late and mean nothing.
+    opened = participant.control.open
+    if opened is None or opened.cut is None or opened.cut.number != number:
+        return None, None
+    return opened, opened.cut
+
+
+def _advance(
+    participant: Participant, opened: Checkpoint, cut: Cut, emit: Emit
+) -> Participant:
+    # One step towards the manifest, if somebody waits for it.
+    holder = participant.control.holder
+    if isinstance(holder, Committing) and cut.records is not None:
+        if cut.manifest is not None:
+            document = _document(cut.manifest, cut.records)
+            emit(Reply(holder.call, 200, document))
+            opened = completed(opened, Phase.COMMITTED, holder.body, document)
+            control = attrs.evolve(participant.control, holder=None)
+            participant = with_control(participant, control)
+        elif not cut.is_writing:
+            number = participant.control.issued + 1
+            emit(Write(number, cut.arguments.directory, opened.id, cut.records))
+            cut = attrs.evolve(cut, number=number, is_writing=True)
+    return _with_cut(participant, opened, cut)
+
+
+def _document(manifest: Manifest, records: tuple[SessionRecord, ...]) -> JsonObject:
+    keys = {record.episode_id.capture_key for record in records}
+    return JsonObject(
+        {
+            "phase": Phase.COMMITTED.value,
+            "manifest": manifest.to_document(),
+            "episode_ids": sorted(keys),
+        }
+    )
+
+
+def _with_cut(participant: Participant, opened: Checkpoint, cut: Cut) -> Participant:
+    control = attrs.evolve(
+        participant.control,
+        open=attrs.evolve(opened, cut=cut),
+        issued=max(participant.control.issued, cut.number),
+    )
+    return with_control(participant, control)

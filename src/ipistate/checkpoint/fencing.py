@@ -1,0 +1,104 @@
+"""What every operation asks first: may it run now, and how it is answered and recorded.
+
+See spec control-plane, sections 2.5 to 2.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+import attrs
+
+from ipistate.checkpoint.actions import STATUS_OF, Reply, refusal
+from ipistate.checkpoint.events import ControlCalled
+from ipistate.checkpoint.gate import Emit
+from ipistate.checkpoint.operations import Call, Operation
+from ipistate.checkpoint.participant import (
+    Checkpoint,
+    Control,
+    Participant,
+    Phase,
+    Recorded,
+    Settings,
+)
+from ipistate.values import JsonObject
+
+
+REMEMBERED_IDS: Final = 64
+
+
+def refuse(call: int, code: str, detail: str, emit: Emit) -> None:
+    """Answer a call with an error."""
+    emit(Reply(call, STATUS_OF[code], refusal(code, detail)))
+
+
+def is_answered(
+    participant: Participant,
+    called: ControlCalled,
+    allowed: Collection[Phase],
+    emit: Emit,
+) -> bool:
+    """Answer a call that is a retry or that may not run; False if it may.
+
+    A retry gets the recorded reply, in whatever phase the participant is now.
+    """
+    call, body, control = called.call, called.body, participant.control
+    opened = control.open
+    if opened is not None and opened.id == body.checkpoint_id:
+        recorded = opened.recorded.get(type(body))
+        if recorded is not None:
+            _repeat(called, recorded, emit)
+            return True
+    problem = _problem(control, body, allowed)
+    if problem is not None:
+        refuse(call, *problem, emit)
+    return problem is not None
+
+
+def _repeat(called: ControlCalled, recorded: Recorded, emit: Emit) -> None:
+    if recorded.is_repeated_by(called.body):
+        emit(Reply(called.call, 200, recorded.document))
+        return
+    detail = "this checkpoint was completed with another directory or scope"
+    refuse(called.call, "checkpoint_conflict", detail, emit)
+
+
+def _problem(
+    control: Control, body: Operation, allowed: Collection[Phase]
+) -> tuple[str, str] | None:
+    opened, wanted = control.open, body.checkpoint_id
+    if wanted in control.resumed:
+        return "stale_checkpoint", f"checkpoint {wanted} has been resumed"
+    if opened is not None and opened.id != wanted:
+        return "checkpoint_conflict", f"checkpoint {opened.id} is open"
+    phase = Phase.IDLE if opened is None else opened.phase
+    if phase not in allowed:
+        return "invalid_phase", f"not allowed in phase {phase.value}"
+    return None
+
+
+def renewed(checkpoint: Checkpoint, body: Call, settings: Settings) -> Checkpoint:
+    """Extend the lease to the call's deadline and the grace; it never shrinks."""
+    until = body.deadline_ts + settings.lease_grace_seconds
+    return attrs.evolve(
+        checkpoint, lease_expires_at=max(checkpoint.lease_expires_at, until)
+    )
+
+
+def completed(
+    checkpoint: Checkpoint, phase: Phase, body: Operation, document: JsonObject
+) -> Checkpoint:
+    """Enter the phase that an operation leads to, and record its reply."""
+    recorded = {**checkpoint.recorded, type(body): Recorded(body, document)}
+    return attrs.evolve(checkpoint, phase=phase, recorded=recorded)
+
+
+def remembered(resumed: tuple[str, ...], checkpoint_id: str) -> tuple[str, ...]:
+    """Fence an id; of many, the oldest is forgotten."""
+    return (*resumed, checkpoint_id)[-REMEMBERED_IDS:]
+
+
+def with_control(participant: Participant, control: Control) -> Participant:
+    """Return the participant with another control part."""
+    return Participant(participant.settings, participant.gate, control)

@@ -1,0 +1,166 @@
+"""The control machine: ``handle(state, event, now)`` gives a new state and actions.
+
+It never waits, locks or does I/O. One operation at a time holds the lock, the others
+queue behind it; a waiting prepare and ``status`` do without.
+"""
+
+from __future__ import annotations
+
+import math
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ipistate.checkpoint import commit, prepare, restore, resume
+from ipistate.checkpoint.actions import Action, SetTimer
+from ipistate.checkpoint.events import (
+    ControlCalled,
+    ControlDropped,
+    Event,
+    Exported,
+    ReadEnded,
+    RequestArrived,
+    RequestEnded,
+    Tick,
+    WriteEnded,
+    WriteStopped,
+)
+from ipistate.checkpoint.fencing import refuse, with_control
+from ipistate.checkpoint.operations import CommitBody, PrepareBody, RestoreBody
+from ipistate.checkpoint.participant import (
+    Control,
+    Participant,
+    Resuming,
+    Settings,
+    start,
+    status,
+)
+
+
+if TYPE_CHECKING:
+    from ipistate.checkpoint.gate import Emit
+
+__all__ = ["Participant", "Settings", "handle", "start", "status"]
+
+
+def handle(
+    participant: Participant, event: Event, now: float
+) -> tuple[Participant, tuple[Action, ...]]:
+    """Take one event at a time (seconds since the epoch).
+
+    Returns:
+        The participant after it, and what to do, in order. ``participant`` itself does
+        not change, so an event can be tried and thrown away.
+    """
+    actions: list[Action] = []
+    emit = actions.append
+    if now >= participant.control.due:
+        participant = _settle(participant, now, emit)
+    after = _apply(participant, event, emit)
+    if after.control is not participant.control or after.control.prepares:
+        after = _settle(after, now, emit)
+    return after, tuple(actions)
+
+
+def _apply(participant: Participant, event: Event, emit: Emit) -> Participant:
+    match event:
+        case RequestArrived():
+            gate = participant.gate.arrive(event, emit)
+            return Participant(participant.settings, gate, participant.control)
+        case RequestEnded():
+            gate = participant.gate.end(event)
+            return Participant(participant.settings, gate, participant.control)
+        case ControlCalled():
+            queue = (*participant.control.queue, event)
+            return with_control(
+                participant, attrs.evolve(participant.control, queue=queue)
+            )
+        case ControlDropped():
+            return _drop(participant, event.call, emit)
+        case Exported():
+            return commit.exported(participant, event, emit)
+        case WriteEnded():
+            return commit.write_ended(participant, event, emit)
+        case WriteStopped():
+            return resume.write_stopped(participant, event, emit)
+        case ReadEnded():
+            return restore.read_ended(participant, event, emit)
+        case Tick():
+            # A tick may come early; forgetting the due time arms the timer again.
+            return with_control(
+                participant, attrs.evolve(participant.control, due=math.inf)
+            )
+
+
+def _drop(participant: Participant, call: int, emit: Emit) -> Participant:
+    control = participant.control
+    holder, queue = control.holder, control.queue
+    if holder is not None and holder.call == call:
+        # What the call started goes on: a retry joins a write, a resume is finished.
+        kept = attrs.evolve(holder, call=None) if isinstance(holder, Resuming) else None
+        return with_control(participant, attrs.evolve(control, holder=kept))
+    rest = tuple(called for called in queue if called.call != call)
+    if len(rest) < len(queue):
+        return with_control(participant, attrs.evolve(control, queue=rest))
+    return prepare.drop(participant, call, emit)
+
+
+def _settle(participant: Participant, now: float, emit: Emit) -> Participant:
+    """Do everything that can be done now, then set the timer for what cannot."""
+    participant = _time_out(participant, now, emit)
+    while True:
+        participant = prepare.settle(participant, now, emit)
+        control = participant.control
+        if control.holder is not None:
+            break
+        if control.queue:
+            participant = _begin(participant, now, emit)
+            continue
+        expired = resume.expire(participant, now, emit)
+        if expired is participant:
+            break
+        participant = expired
+    return _arm(participant, emit)
+
+
+def _time_out(participant: Participant, now: float, emit: Emit) -> Participant:
+    holder = participant.control.holder
+    if holder is None or isinstance(holder, Resuming) or now < holder.body.deadline_ts:
+        return participant
+    detail = "the deadline passed; what was started goes on"
+    refuse(holder.call, "deadline_exceeded", detail, emit)
+    return with_control(participant, attrs.evolve(participant.control, holder=None))
+
+
+def _begin(participant: Participant, now: float, emit: Emit) -> Participant:
+    called, *rest = participant.control.queue
+    control = attrs.evolve(participant.control, queue=tuple(rest))
+    participant = with_control(participant, control)
+    match called.body:
+        case PrepareBody():
+            return prepare.begin(participant, called, emit)
+        case CommitBody():
+            return commit.begin(participant, called, called.body, now, emit)
+        case RestoreBody():
+            return restore.begin(participant, called, called.body, now, emit)
+        case _:
+            return resume.begin(participant, called.call, called.body, emit)
+
+
+def _arm(participant: Participant, emit: Emit) -> Participant:
+    due = _due(participant.control)
+    if due == participant.control.due:
+        return participant
+    emit(SetTimer(None if due == math.inf else due))
+    return with_control(participant, attrs.evolve(participant.control, due=due))
+
+
+def _due(control: Control) -> float:
+    holder, opened = control.holder, control.open
+    times = [called.body.deadline_ts for called in control.prepares]
+    if holder is None and opened is not None:
+        times.append(opened.lease_expires_at)
+    elif holder is not None and not isinstance(holder, Resuming):
+        times.append(holder.body.deadline_ts)
+    return min(times, default=math.inf)
