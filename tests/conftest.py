@@ -1,0 +1,70 @@
+"""Hypothesis profiles, the shared conformance data, and a summary of what it proved."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from hypothesis import HealthCheck, settings
+
+
+settings.register_profile("dev", max_examples=30, deadline=None)
+settings.register_profile(
+    "ci", max_examples=150, deadline=None, derandomize=True, print_blob=True
+)
+settings.register_profile(
+    "deep",
+    max_examples=10_000,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+PROVEN = pytest.StashKey[Counter[str]]()
+
+
+def _shared() -> Path | None:
+    named = os.environ.get("IPISTATE_SHARED")
+    above = Path(__file__).resolve().parents
+    places = [Path(named)] if named else [folder / "shared" for folder in above]
+    return next((p for p in places if (p / "conformance").is_dir()), None)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Return the directory with the recorded behaviour of the reference, or skip."""
+    found = _shared()
+    if found is None:
+        pytest.skip("no directory 'shared' beside the checkout (or IPISTATE_SHARED)")
+    return found
+
+
+@pytest.fixture(scope="session")
+def conformance(shared):
+    """Return a reader of the rows of a conformance file."""
+    cache = {}
+
+    def rows(name):
+        if name not in cache:
+            with (shared / "conformance" / name).open(encoding="ascii") as lines:
+                cache[name] = [json.loads(line) for line in lines]
+        return cache[name]
+
+    return rows
+
+
+@pytest.fixture
+def proven(request):
+    """Count what a test has compared; the totals stand below the test results."""
+    return request.config.stash.setdefault(PROVEN, Counter())
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Print how many recorded rows of each kind were compared and held."""
+    for name, count in sorted(config.stash.get(PROVEN, Counter()).items()):
+        terminalreporter.write_line(f"conformance: {count:6,} {name}")
