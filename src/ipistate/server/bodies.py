@@ -1,0 +1,81 @@
+"""Request bodies: what counts as JSON, and the answers to what does not."""
+
+from __future__ import annotations
+
+import re
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import orjson
+
+from ipistate.errors import DecodeError, Problem, SchemaError, json_path, preview
+from ipistate.server.replies import detail, invalid
+
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+_JSON: Final = re.compile(
+    r"application/(?:json|[^;\s/]+\+json)\s*(?:;.*)?", re.IGNORECASE | re.DOTALL
+)
+_BEYOND_PARSERS: Final = frozenset({"not_utf8", "integer_too_large"})
+_UNPARSED: Final = "There was an error parsing the body"
+
+
+async def json_body(request: Request) -> bytes:
+    """Receive a whole body that is declared to be JSON.
+
+    Raises:
+        SchemaError: Its content type is another one (spec tools, section 2.4).
+        ClientDisconnect: The client went away before it was complete.
+    """
+    body = await request.body()
+    declared = request.headers.get("content-type", "")
+    if _JSON.fullmatch(declared.strip()) is None:
+        message = "expected a body of type application/json"
+        raise SchemaError("wrong_content_type", message, preview=preview(body))
+    return body
+
+
+async def undecodable(request: Request, error: Exception) -> Response:
+    """Answer a body that is not acceptable JSON.
+
+    What no parser takes is 400 with a fixed text (spec tools, section 2.4): bad UTF-8,
+    an integer beyond all limits, more than 1,024 levels. All else is 422.
+    """
+    if not isinstance(error, DecodeError):
+        raise error
+    if error.code in _BEYOND_PARSERS or (
+        error.code == "too_deep" and _is_bottomless(await request.body())
+    ):
+        return detail(400, _UNPARSED)
+    found = Problem(error.code, error.path, error.message, error.preview)
+    return invalid([found])
+
+
+async def malformed(_: Request, error: Exception) -> Response:
+    """Answer a body of the wrong shape with every problem found."""
+    if not isinstance(error, SchemaError):
+        raise error
+    return invalid(error.problems)
+
+
+def _is_bottomless(body: bytes) -> bool:
+    try:
+        orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        return "ecursion" in str(error)
+    return False
+
+
+def object_of(tree: Any, *path: str) -> dict[str, Any]:
+    """Return a body, or the part of it at a path, that has to be an object.
+
+    Raises:
+        SchemaError: It is something else.
+    """
+    if isinstance(tree, dict):
+        return cast("dict[str, Any]", tree)
+    where, shown = json_path(path), preview(tree)
+    raise SchemaError("wrong_type", "expected an object", where, shown)

@@ -1,0 +1,136 @@
+"""The data plane's routes (spec control-plane, section 1.5).
+
+Every handler waits for its body and then runs to its end without a pause, so calls of a
+session never mix, and each takes effect whole or not at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from starlette.routing import Route
+
+from ipistate.codec import decode
+from ipistate.errors import SchemaError, preview
+from ipistate.exchange import VerifyRequest, reply
+from ipistate.metrics import report
+from ipistate.schema import structure
+from ipistate.server.bodies import json_body, object_of
+from ipistate.server.pool import SeedPool
+from ipistate.server.replies import detail, json_reply
+from ipistate.server.seeds import NativeSession
+from ipistate.transition import call_tool
+from ipistate.values import EMPTY_OBJECT, JsonArray, JsonObject, trusted_object
+
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from ipistate.server.sessions import Sessions
+    from ipistate.server.settings import ServerSettings
+
+LIVENESS: Final = ("/", "/health", "/healthz", "/livez", "/readyz")
+
+_NOT_SEEDED: Final = "Session not initialized. Please call seed_session first."
+_ALIVE: Final = JsonObject({"status": "ok"})
+
+
+class DataPlane:
+    """Handlers over the live sessions."""
+
+    def __init__(self, settings: ServerSettings, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._tools = settings.tools
+        self._pool = SeedPool(settings.seed_pool_bytes)
+        self._max_metrics = settings.max_metrics_bytes
+
+    def routes(self) -> list[Route]:
+        """Return the routes in the order in which they are matched."""
+        posts = {
+            "/seed_session": self.seed_session,
+            "/verify": self.verify,
+            "/close_session": self.close_session,
+        }
+        return [
+            *[Route(path, alive, methods=["GET"]) for path in LIVENESS],
+            Route("/reverify_mode", reverify_mode, methods=["GET"]),
+            *[Route(path, post, methods=["POST"]) for path, post in posts.items()],
+            Route(
+                "/aggregate_metrics",
+                aggregate_metrics,
+                methods=["POST"],
+                max_body_size=self._max_metrics,
+            ),
+            Route("/{tool_name}", self.call, methods=["POST"]),
+        ]
+
+    async def seed_session(self, request: Request) -> Response:
+        """Start a session; a task row replaces the session's earlier world."""
+        seed = self._pool.seed(await json_body(request))
+        if seed.native is None:
+            self._sessions.put(request.session["session_id"], seed.world)
+            return json_reply(EMPTY_OBJECT)
+        self._sessions.open(seed.native, seed.world)
+        name = seed.native.resources_session_id
+        request.session["session_id"] = name
+        members = {"resources_tools": None, "sandbox_access": None}
+        return json_reply(JsonObject({"resources_session_id": name, **members}))
+
+    async def call(self, request: Request) -> Response:
+        """Run one tool on the session's world."""
+        arguments = decode(await json_body(request))
+        object_of(arguments)
+        session_id = request.session["session_id"]
+        world = self._sessions.world(session_id)
+        if world is None:
+            return detail(400, _NOT_SEEDED, _hint(request))
+        name = request.path_params["tool_name"]
+        transition = call_tool(world, name, arguments, tools=self._tools)
+        self._sessions.put(session_id, transition.environment)
+        return json_reply(trusted_object({"output": transition.output}))
+
+    async def verify(self, request: Request) -> Response:
+        """Score the episode; a valid request ends the session whatever comes of it."""
+        exchange = VerifyRequest.from_json(await json_body(request))
+        self._sessions.drop(request.session["session_id"])
+        return json_reply(reply(exchange, exchange.verdict()))
+
+    async def close_session(self, request: Request) -> Response:
+        """Free the session; there need not be one."""
+        body = decode(await json_body(request))
+        native = structure(body, NativeSession)
+        ended = self._sessions.close(native, request.session["session_id"])
+        request.session["session_id"] = ended
+        name = native.resources_session_id
+        return json_reply(JsonObject({"resources_session_id": name}))
+
+
+async def aggregate_metrics(request: Request) -> Response:
+    """Compute the metrics of verify responses."""
+    body = object_of(decode(await json_body(request)))
+    responses = body.get("verify_responses")
+    if "verify_responses" not in body:
+        message = "required member is missing"
+        raise SchemaError("missing_member", message, "$.verify_responses")
+    if not isinstance(responses, JsonArray):
+        where, shown = "$.verify_responses", preview(responses)
+        raise SchemaError("wrong_type", "expected an array", where, shown)
+    return json_reply(report(responses))  # type: ignore[arg-type]
+
+
+async def reverify_mode(_: Request) -> Response:
+    """Tell offline tools that nothing is known about verifying again."""
+    return json_reply("unknown")
+
+
+async def alive(_: Request) -> Response:
+    """Answer that the process serves requests."""
+    return json_reply(_ALIVE)
+
+
+def _hint(request: Request) -> dict[str, str]:
+    # The body's text is fixed, because models read it; clients need to know more.
+    if request.scope["session_is_new"]:
+        return {"x-ipistate-hint": "no valid session cookie came with the request"}
+    return {"x-ipistate-hint": "the cookie's session has no world"}

@@ -1,0 +1,75 @@
+"""The gate that holds data requests while a checkpoint is open (control-plane, 3.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ipistate.checkpoint.actions import Refuse, refusal
+from ipistate.server.replies import json_reply
+
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from ipistate.server.shell import Passage, Shell
+
+SEED_PATH: Final = "/seed_session"
+CONTROL_PREFIX: Final = "/ng-control/"
+
+_VERIFY_WAITS: Final = (b"x-ng-checkpoint-verify", b"wait")
+
+
+class GateLayer:
+    """ASGI middleware between the session layer and the routes.
+
+    A request counts as ended when its handler has answered, before the answer is sent:
+    its effect is complete then, and a slow reader holds up no checkpoint.
+    """
+
+    def __init__(self, app: ASGIApp, shell: Shell, seed_headers: bool) -> None:  # noqa: FBT001 - one of many settings
+        self._app = app
+        self._shell = shell
+        self._seed_headers = [_VERIFY_WAITS] if seed_headers else []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if (
+            scope["type"] != "http"
+            or scope["method"] in {"GET", "HEAD"}
+            or scope["path"].startswith(CONTROL_PREFIX)
+        ):
+            await self._app(scope, receive, send)
+            return
+        self._find_session(scope)
+        session_id = scope["session"]["session_id"]
+        passage = self._shell.arrive(scope["path"], session_id, scope["episode"])
+        try:
+            receive = await self._shell.answered(passage, receive)
+            answer = passage.answer
+            if isinstance(answer, Refuse):
+                document = refusal(answer.code, answer.detail)
+                await json_reply(document, answer.status)(scope, receive, send)
+            elif answer is not None:
+                await self._app(scope, receive, self._ending(scope, passage, send))
+        finally:
+            self._shell.end(passage, None, scope["session"]["session_id"])
+
+    def _find_session(self, scope: Scope) -> None:
+        # Some clients keep no cookies for bare addresses; the prefix names a session too.
+        episode = scope["episode"]
+        if scope["session_is_new"] and episode and scope["path"] != SEED_PATH:
+            session_id = self._shell.session_of(episode)
+            if session_id is not None:
+                scope["session"]["session_id"] = session_id
+
+    def _ending(self, scope: Scope, passage: Passage, send: Send) -> Send:
+        headers = self._seed_headers if scope["path"] == SEED_PATH else []
+
+        async def send_ended(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                session_id = scope["session"]["session_id"]
+                self._shell.end(passage, message["status"], session_id)
+                message["headers"] = [*message["headers"], *headers]
+            await send(message)
+
+        return send_ended

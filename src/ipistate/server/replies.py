@@ -1,0 +1,65 @@
+"""JSON responses, and the bodies of refusals (spec control-plane, 1.7 and 2.15)."""
+
+from __future__ import annotations
+
+import re
+
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.responses import Response
+
+from ipistate.checkpoint.actions import STATUS_OF, refusal
+from ipistate.codec import encode
+from ipistate.errors import PREVIEW_LIMIT, Problem
+from ipistate.values import freeze
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ipistate.values import JsonValue
+
+MAX_PROBLEMS: Final = 100
+"""Findings that one refusal lists."""
+
+_SEGMENT: Final = re.compile(r'\.(\w+)|\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]')
+
+
+def json_reply(
+    document: JsonValue, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Answer with a frozen document as compact UTF-8 JSON."""
+    content = encode(document)
+    return Response(content, status, headers, media_type="application/json")
+
+
+def detail(
+    status: int, text: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Answer with the framework's form of an error."""
+    return json_reply(freeze({"detail": text}), status, headers)
+
+
+def refused(code: str, text: str) -> Response:
+    """Answer with the protocol's form of an error; the code decides the status."""
+    return json_reply(refusal(code, text), STATUS_OF[code])
+
+
+def invalid(problems: Iterable[Problem]) -> Response:
+    """Answer 422 with what is wrong with a body, and where."""
+    listed = [_finding(problem) for problem in problems][:MAX_PROBLEMS]
+    return json_reply(freeze({"detail": listed}), 422)
+
+
+def _finding(problem: Problem) -> dict[str, Any]:
+    return {
+        "type": problem.code,
+        "loc": ["body", *_segments(problem.path)],
+        "msg": problem.message[: 4 * PREVIEW_LIMIT],
+        "input": problem.preview,
+    }
+
+
+def _segments(path: str) -> Iterable[str | int]:
+    for name, index, quoted in _SEGMENT.findall(path):
+        yield int(index) if index else name or quoted

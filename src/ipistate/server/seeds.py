@@ -1,0 +1,88 @@
+"""What ``/seed_session`` and ``/close_session`` accept (spec control-plane, 1.5)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import attrs
+
+from ipistate.checkpoint.episode import EpisodeId
+from ipistate.codec import Freeze, decode_as
+from ipistate.environment import Environment
+from ipistate.errors import DecodeError, EncodeError, SchemaError, json_path
+from ipistate.schema import refuse, structure
+from ipistate.server.bodies import object_of
+from ipistate.server.cookies import MAX_SESSION_ID, is_session_id
+from ipistate.values import JsonObject
+
+
+def _check_session_id(_: object, __: object, value: str) -> None:
+    if not is_session_id(value):
+        message = f"1 to {MAX_SESSION_ID} printable ASCII characters"
+        raise refuse("invalid_session_id", message, value)
+
+
+@attrs.frozen(kw_only=True)
+class NativeSession:
+    """A session that the caller named, as a close request repeats it."""
+
+    resources_session_id: str = attrs.field(validator=_check_session_id)
+    episode_id: EpisodeId
+
+
+@attrs.frozen(kw_only=True)
+class _NativeSeed(NativeSession):
+    task_id: JsonObject
+    task_data: Any
+
+
+@attrs.frozen
+class Seed:
+    """A world to start from, and the caller's name for the session if there is one."""
+
+    world: Environment
+    native: NativeSession | None = None
+
+
+def read_seed(body: bytes) -> Seed:
+    """Read a seed in either form: a task row, or the native form.
+
+    Of a task row only ``environment`` is looked at. A body without it that names a
+    session is native.
+
+    Raises:
+        DecodeError: The body is not acceptable JSON.
+        SchemaError: It is not a seed.
+    """
+    return decode_as(body, _seed)
+
+
+def _seed(tree: Any, adopt: Freeze) -> Seed:
+    row = object_of(tree)
+    if "environment" in row or "resources_session_id" not in row:
+        return Seed(_world(row, adopt))
+    native = structure(row, _NativeSeed)
+    world = _world(object_of(native.task_data, "task_data"), adopt, "task_data")
+    return Seed(
+        world,
+        NativeSession(
+            resources_session_id=native.resources_session_id,
+            episode_id=native.episode_id,
+        ),
+    )
+
+
+_MISSING: Final = "required member is missing"
+
+
+def _world(row: dict[str, Any], adopt: Freeze, *path: str) -> Environment:
+    inner = (*path, "environment")
+    if "environment" not in row:
+        raise SchemaError("missing_member", _MISSING, json_path(inner))
+    members = object_of(row["environment"], *inner)
+    try:
+        return Environment(adopt(members))  # type: ignore[arg-type]
+    except (DecodeError, EncodeError) as error:
+        where = json_path(inner) + error.path[1:]
+        kind = type(error)
+        raise kind(error.code, error.message, where, error.preview) from None

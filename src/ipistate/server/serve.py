@@ -1,0 +1,85 @@
+"""Running the server: one process, one worker, one line when it is ready."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from typing import TYPE_CHECKING, Final
+
+import uvicorn
+
+from ipistate.server.app import create_app
+
+
+if TYPE_CHECKING:
+    import socket
+
+    from collections.abc import Mapping
+
+    from ipistate.server.settings import ServerSettings
+
+SHUTDOWN_SECONDS: Final = 5
+"""How long a stopping server waits for requests that are still open."""
+
+
+class TooManyWorkersError(RuntimeError):
+    """More than one worker: each would hold its own sessions and lose the others'."""
+
+
+def refuse_workers(environ: Mapping[str, str], workers: int = 1) -> None:
+    """Refuse to serve with several workers.
+
+    Raises:
+        TooManyWorkersError: ``workers`` or ``WEB_CONCURRENCY`` asks for more than one.
+    """
+    concurrency = environ.get("WEB_CONCURRENCY", "").strip() or "1"
+    if workers != 1:
+        raise TooManyWorkersError(f"{workers} workers: sessions live in one process")
+    if concurrency != "1":
+        raise TooManyWorkersError(
+            f"WEB_CONCURRENCY={concurrency}: sessions live in one process, unset it"
+        )
+
+
+class _Server(uvicorn.Server):
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            host, port = listener.getsockname()[:2]
+            shown = f"[{host}]" if ":" in host else host
+            sys.stderr.write(f"ipistate: serving on http://{shown}:{port}\n")
+            sys.stderr.flush()
+
+
+def run(
+    settings: ServerSettings,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    *,
+    workers: int = 1,
+) -> None:
+    """Serve until a signal ends the process; port 0 takes a free one.
+
+    The line ``ipistate: serving on http://host:port`` on stderr says that connections
+    are accepted. Nothing is written to stdout.
+
+    Raises:
+        TooManyWorkersError: More than one worker was asked for.
+    """
+    refuse_workers(os.environ, workers)
+    config = uvicorn.Config(
+        create_app(settings),
+        host=host,
+        port=port,
+        workers=1,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+    )
+    listener = config.bind_socket()
+    try:
+        _Server(config).run(sockets=[listener])
+    finally:
+        listener.close()

@@ -1,0 +1,97 @@
+"""What an operator decides about a server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from starlette.datastructures import Secret
+
+from ipistate.checkpoint.episode import SAFE_NAME
+from ipistate.tools import TOOLS
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from ipistate.tools.registry import Tool
+
+SERVER_CLASS: Final = "IPIResourcesServer"
+"""The reference's class name: part of the cookie, so that cookies can cross over."""
+
+RESERVED_NAMES: Final = frozenset(
+    {"seed_session", "verify", "close_session", "aggregate_metrics"}
+)
+"""Routes that are matched before tools, so no tool can have their names."""
+
+MEBIBYTE: Final = 2**20
+
+
+def _check_name(_: object, field: attrs.Attribute[Any], value: str) -> None:
+    if SAFE_NAME.fullmatch(value) is None:
+        raise ValueError(f"{field.name} matches ^{SAFE_NAME.pattern}$, not {value!r}")
+
+
+def _check_secret(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if value is None:
+        return
+    if not isinstance(value, Secret):
+        raise TypeError(f"{field.name} is a starlette.datastructures.Secret or None")
+    text = str(value)
+    if not (text.isascii() and text.isprintable() and text and text == text.strip()):
+        raise ValueError(f"{field.name} is printable ASCII text and not empty")
+
+
+def _check_tools(_: object, __: object, tools: Mapping[str, Tool]) -> None:
+    for name in tools:
+        if name in RESERVED_NAMES or not name or "/" in name:
+            raise ValueError(f"no tool can be called {name!r}: it could not be reached")
+
+
+@attrs.frozen(kw_only=True)
+class ServerSettings:
+    """Everything that can be chosen about a server.
+
+    Raises:
+        TypeError: A secret is plain text, which a log might show.
+        ValueError: A name, a secret, a number or the table of tools is unusable.
+    """
+
+    instance_name: str = attrs.field(default="ipi", validator=_check_name)
+    """Unique in a deployment; names the cookie and the checkpoint's directory."""
+    checkpoint_token: Secret | None = attrs.field(default=None, validator=_check_secret)
+    """Bearer token of the control plane; without one there is no control plane."""
+    checkpoint_root: Path | None = None
+    """Directory that every ``checkpoint_dir`` must be under.
+
+    Without one, whoever holds the token may name any directory; it is made as needed.
+    """
+    lease_grace_seconds: float = attrs.field(
+        default=600.0, validator=attrs.validators.gt(0)
+    )
+    """How long after a call's deadline a forgotten checkpoint is given up."""
+    cookie_secret: Secret | None = attrs.field(default=None, validator=_check_secret)
+    """Signs session cookies; by default the cookie's own name, as the reference does."""
+    max_body_bytes: int = attrs.field(
+        default=32 * MEBIBYTE, validator=attrs.validators.gt(0)
+    )
+    """Longest request body; longer ones are answered 413."""
+    max_metrics_bytes: int = attrs.field(
+        default=256 * MEBIBYTE, validator=attrs.validators.gt(0)
+    )
+    """The same for ``/aggregate_metrics``, which gets all results of a run at once."""
+    seed_pool_bytes: int = attrs.field(
+        default=64 * MEBIBYTE, validator=attrs.validators.ge(0)
+    )
+    """Size of the seeds kept so that rollouts of one task share one world."""
+    tools: Mapping[str, Tool] = attrs.field(
+        default=TOOLS, validator=_check_tools, repr=False
+    )
+    """The tools that sessions can call."""
+
+    @property
+    def cookie_name(self) -> str:
+        """The session cookie's name (spec control-plane, section 1.4)."""
+        return f"{SERVER_CLASS}___{self.instance_name}"

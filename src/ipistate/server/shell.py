@@ -1,0 +1,194 @@
+"""The shell: performs what the control machine decides, and decides nothing itself."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from collections import deque
+from itertools import count
+from typing import TYPE_CHECKING, TypeAlias
+
+from ipistate.checkpoint.actions import (
+    Action,
+    Admit,
+    Export,
+    Install,
+    Read,
+    Refuse,
+    Reply,
+    SetTimer,
+    StopWrite,
+    Write,
+)
+from ipistate.checkpoint.events import (
+    ControlCalled,
+    ControlDropped,
+    Event,
+    Exported,
+    RequestArrived,
+    RequestEnded,
+    Tick,
+)
+from ipistate.checkpoint.machine import handle
+from ipistate.checkpoint.participant import Settings, start, status
+from ipistate.checkpoint.state import EnvironmentCodec
+from ipistate.server.files import CheckpointFiles
+from ipistate.server.pending import Pending
+from ipistate.server.sessions import Sessions
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.types import Receive
+
+    from ipistate.checkpoint.episode import EpisodeId
+    from ipistate.checkpoint.operations import Operation
+    from ipistate.server.settings import ServerSettings
+    from ipistate.values import JsonObject
+
+Passage: TypeAlias = Pending[Admit | Refuse]
+
+
+class Shell:
+    """Feeds events to the machine and performs its actions in their order.
+
+    Everything happens on the event loop's thread, except the work on files.
+    """
+
+    def __init__(
+        self, settings: ServerSettings, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.sessions = Sessions(self.episode_of)
+        self._settings = settings
+        self._clock = clock
+        grace = settings.lease_grace_seconds
+        self._participant = start(
+            Settings(instance=settings.instance_name, lease_grace_seconds=grace)
+        )
+        self._numbers = count(1)
+        self._passages: dict[int, Passage] = {}
+        self._calls: dict[int, Pending[Reply]] = {}
+        self._waking: set[Passage] = set()
+        self._files = CheckpointFiles(
+            settings.instance_name, EnvironmentCodec(), settings.checkpoint_root
+        )
+        self._timer: asyncio.TimerHandle | None = None
+
+    # The gate
+
+    def arrive(self, path: str, session_id: str, episode: EpisodeId | None) -> Passage:
+        """Announce a data request; it may run once its answer is ``Admit``."""
+        passage: Passage = Pending(next(self._numbers))
+        self._passages[passage.number] = passage
+        self._feed(RequestArrived(passage.number, path, session_id, episode))
+        return passage
+
+    async def answered(self, passage: Passage, receive: Receive) -> Receive:
+        """Wait for a request's answer, requests that came earlier going first.
+
+        Without an answer the client went away. Returns the channel to read from.
+        """
+        if passage.answer is None:
+            try:
+                limit = self._settings.max_body_bytes
+                return await passage.settled(receive, limit)
+            finally:
+                self._waking.discard(passage)
+        if self._waking:
+            # They are in the event loop's queue already, so one turn is enough.
+            await asyncio.sleep(0)
+        return receive
+
+    def end(self, passage: Passage, status: int | None, session_id: str) -> None:
+        """Report how a request ended; None if it was not answered by its handler."""
+        if self._passages.pop(passage.number, None) is not None:
+            self._feed(RequestEnded(passage.number, status, session_id))
+
+    # The control plane
+
+    async def operate(self, body: Operation, receive: Receive) -> Reply | None:
+        """Make a control call; None if the caller went away before the reply."""
+        call: Pending[Reply] = Pending(next(self._numbers))
+        self._calls[call.number] = call
+        self._feed(ControlCalled(call.number, body))
+        try:
+            if call.answer is None:
+                await call.settled(receive, 0)
+            return call.answer
+        finally:
+            if self._calls.pop(call.number, None) is not None:
+                self._feed(ControlDropped(call.number))
+
+    def status(self) -> JsonObject:
+        """Describe the participant now (spec control-plane, section 2.8)."""
+        return status(self._participant)
+
+    def episode_of(self, session_id: str) -> EpisodeId | None:
+        """Return the episode that checkpoints keep this session for."""
+        return self._participant.gate.sessions.get(session_id)
+
+    def session_of(self, episode: EpisodeId) -> str | None:
+        """Return the one session of an episode, None if there are none or several."""
+        bound = self._participant.gate.sessions.items()
+        found = [session_id for session_id, owner in bound if owner == episode]
+        return found[0] if len(found) == 1 else None
+
+    # Performing
+
+    def _feed(self, event: Event) -> None:
+        waiting = deque((event,))
+        while waiting:
+            now = self._clock()
+            participant, todo = handle(self._participant, waiting.popleft(), now)
+            self._participant = participant
+            for action in todo:
+                answer = self._perform(action)
+                if answer is not None:
+                    waiting.append(answer)
+
+    def _perform(self, action: Action) -> Event | None:
+        match action:
+            case Admit() | Refuse():
+                self._let_pass(action)
+            case Reply():
+                call = self._calls.pop(action.call, None)
+                if call is not None:
+                    call.settle(action)
+            case Export():
+                states = self.sessions.held(action.session_ids)
+                return Exported(action.write, states)
+            case Install():
+                self.sessions.install(action.states)  # type: ignore[arg-type]
+            case SetTimer():
+                self._set_timer(action.at)
+            case Write() | StopWrite() | Read():
+                self._in_background(self._files.task(action))
+        return None
+
+    def _let_pass(self, action: Admit | Refuse) -> None:
+        if isinstance(action, Admit):
+            passage = self._passages[action.request]
+        else:
+            passage = self._passages.pop(action.request)
+        if passage.is_waiting:
+            self._waking.add(passage)
+        passage.settle(action)
+
+    def _set_timer(self, at: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if at is not None:
+            loop = asyncio.get_running_loop()
+            delay = max(0.0, at - self._clock())
+            self._timer = loop.call_later(delay, self._feed, Tick())
+
+    def _in_background(self, task: Callable[[], Event]) -> None:
+        def done(work: asyncio.Future[Event]) -> None:
+            if not work.cancelled():
+                self._feed(work.result())
+
+        loop = asyncio.get_running_loop()
+        loop.run_in_executor(None, task).add_done_callback(done)
