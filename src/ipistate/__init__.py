@@ -1,27 +1,45 @@
 """Immutable session state for indirect-prompt-injection environments."""
 
+from ipistate.checkpoint.state import IPICheckpointState
 from ipistate.codec import decode, encode, render
 from ipistate.environment import Environment
-from ipistate.errors import DecodeError, EncodeError, IpiStateError, SchemaError
+from ipistate.errors import (
+    CheckpointError,
+    DecodeError,
+    EncodeError,
+    ImmutableError,
+    IpiStateError,
+    SchemaError,
+)
+from ipistate.metrics import aggregate
+from ipistate.task import Task
 from ipistate.tools import TOOLS, Tool
 from ipistate.transition import ToolCall, ToolError, Transition, call_tool, replay
 from ipistate.values import JsonArray, JsonObject, JsonValue, freeze, identical, thaw
+from ipistate.verifier import Injection, Verdict, verify
 
 
 __all__ = [
     "TOOLS",
+    "CheckpointError",
     "DecodeError",
     "EncodeError",
     "Environment",
+    "IPICheckpointState",
+    "ImmutableError",
+    "Injection",
     "IpiStateError",
     "JsonArray",
     "JsonObject",
     "JsonValue",
     "SchemaError",
+    "Task",
     "Tool",
     "ToolCall",
     "ToolError",
     "Transition",
+    "Verdict",
+    "aggregate",
     "call_tool",
     "decode",
     "encode",
@@ -30,4 +48,5 @@ __all__ = [
     "render",
     "replay",
     "thaw",
+    "verify",
 ]
