@@ -136,22 +136,22 @@ def _too_deep() -> DecodeError:
 
 def _parse_exactly(data: bytes | bytearray | memoryview | str) -> Any:
     text = data if isinstance(data, str) else _utf8(bytes(data))
-    refused: list[str] = []
+    refused: list[object] = []
 
     def integer(digits: str) -> int:
         if len(digits.lstrip("-")) <= MAX_INTEGER_DIGITS:
             return int(digits)
-        refused.append(digits)
+        refused.append(_UNREADABLE_INTEGER)
         return _UNREADABLE_INTEGER
 
     def number(literal: str) -> float:
         value = float(literal)
         if value in (float("inf"), float("-inf")):
-            refused.append(literal)
+            refused.append(value)
         return value
 
     def constant(token: str) -> float:
-        refused.append(token)
+        refused.append(float(token))
         return float(token)
 
     try:
@@ -164,7 +164,8 @@ def _parse_exactly(data: bytes | bytearray | memoryview | str) -> Any:
     except RecursionError:
         raise _too_deep() from None
     if refused:
-        freeze(tree)  # raises with the path of what was refused
+        freeze(tree)  # raises with the path of what was refused, unless a
+        freeze(refused[0])  # later member of the same name has replaced it
     return tree
 
 

@@ -230,6 +230,22 @@ def identical(left: JsonValue, right: JsonValue) -> bool:
     return not isinstance(left, float) or copysign(1, left) == copysign(1, right)  # type: ignore[arg-type]
 
 
+def whole_text(text: str) -> str:
+    """Join a high and a low surrogate that stand together into their one character.
+
+    Written as JSON they are that character, so keeping them apart would not survive
+    storage. Unpaired surrogates stay.
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        units = text.encode("utf-16-le", "surrogatepass")
+        return units.decode("utf-16-le", "surrogatepass")
+    return text
+
+
 def depth(value: JsonValue) -> int:
     """Count the containers inside one another: 0 for a scalar, 2 for ``[[1]]``."""
     if isinstance(value, dict):
@@ -244,7 +260,9 @@ _Path: TypeAlias = tuple[str | int, ...]
 
 def _frozen(value: Any, path: _Path, level: int) -> JsonValue:
     kind: Any = value.__class__
-    if kind is str or kind is bool or value is None:
+    if kind is str:
+        return whole_text(value)
+    if kind is bool or value is None:
         return cast("JsonValue", value)
     if kind is dict:
         return trusted_object(_frozen_members(value, path, level))
@@ -276,7 +294,7 @@ def _frozen_members(
                 json_path(path),
                 preview(name),
             )
-        frozen[name] = _frozen(member, (*path, name), level + 1)
+        frozen[whole_text(name)] = _frozen(member, (*path, name), level + 1)
     return frozen
 
 

@@ -9,7 +9,13 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ipistate.values import MAX_INTEGER_DIGITS, JsonArray, JsonObject, JsonValue
+from ipistate.values import (
+    MAX_INTEGER_DIGITS,
+    JsonArray,
+    JsonObject,
+    JsonValue,
+    whole_text,
+)
 
 
 if TYPE_CHECKING:
@@ -167,7 +173,7 @@ def add(left: JsonValue, right: JsonValue) -> JsonValue:
         except OverflowError:
             raise _too_large() from None
     if isinstance(left, str) and isinstance(right, str):
-        return left + right
+        return whole_text(left + right)
     if isinstance(left, list) and isinstance(right, list):
         return JsonArray([*left, *right])
     if isinstance(left, str | list):
@@ -200,7 +206,8 @@ def _repeated(sequence: str | JsonArray, count: JsonValue) -> JsonValue:
         raise Refused("OverflowError", shown)
     if len(sequence) * count > MAX_REPEAT:
         raise Refused("MemoryError", "")
-    return sequence * count
+    repeated = sequence * count
+    return whole_text(repeated) if isinstance(repeated, str) else repeated
 
 
 def _storable(number: float) -> float:
