@@ -34,7 +34,7 @@ Freeze: TypeAlias = "Callable[[Any], JsonValue]"
 
 # orjson reads every integer beyond 64 bits as a float of at least this size.
 _INEXACT: Final = 2.0**63
-_UNREADABLE_INTEGER: Final = 10**MAX_INTEGER_DIGITS
+_UNREADABLE_INTEGER: Final[int] = 10**MAX_INTEGER_DIGITS
 _LONG_TEXT: Final = 512
 
 

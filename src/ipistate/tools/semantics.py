@@ -211,14 +211,14 @@ def _repeated(sequence: str | JsonArray, count: JsonValue) -> JsonValue:
 
 
 def _storable(number: float) -> float:
-    if isinstance(number, float):
-        if isfinite(number):
+    if isinstance(number, int):
+        if abs(number) < 10**MAX_INTEGER_DIGITS:
             return number
-        raise Refused("OverflowError", "the result is not a finite number")
-    if abs(number) < 10**MAX_INTEGER_DIGITS:
+        shown = f"the result has more than {MAX_INTEGER_DIGITS} digits"
+        raise Refused("OverflowError", shown)
+    if isfinite(number):
         return number
-    shown = f"the result has more than {MAX_INTEGER_DIGITS} digits"
-    raise Refused("OverflowError", shown)
+    raise Refused("OverflowError", "the result is not a finite number")
 
 
 def _too_large() -> Refused:
