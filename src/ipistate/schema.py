@@ -71,11 +71,10 @@ def structure(document: object, record: type[T]) -> T:
 def adopt_members(tree: Any, adopt: Freeze) -> object:
     """Freeze the members of a wrapper one by one, each with the full depth to itself.
 
-    For ``codec.decode_as``; what is not an object is returned for ``structure`` to
-    refuse.
+    For ``codec.decode_as``; what is not an object is left to ``structure`` to refuse.
     """
     if not is_object(tree):
-        return tree
+        return adopt(tree)
     return {name: adopt(member) for name, member in tree.items()}
 
 
