@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 import attrs
 
@@ -15,10 +14,6 @@ from ipistate.codec import decode
 from ipistate.schema import structure
 from ipistate.task import Task
 from ipistate.transition import ToolCall
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @attrs.frozen(kw_only=True)
@@ -46,5 +41,5 @@ def trajectories() -> tuple[Trajectories, ...]:
     return tuple(structure(decode(line), Trajectories) for line in lines)
 
 
-def _lines(name: str) -> Iterator[bytes]:
-    return iter(files(__name__).joinpath(name).read_bytes().splitlines())
+def _lines(name: str) -> list[bytes]:
+    return files(__name__).joinpath(name).read_bytes().splitlines()
