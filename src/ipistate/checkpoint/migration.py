@@ -64,8 +64,20 @@ class MigrationChain:
         if problem is not None:
             raise SchemaError.of([problem])
         for version in range(document["schema_version"], self.newest):  # type: ignore[arg-type]
-            document = self.steps[version](document)
-            if document.get("schema_version") != version + 1:
-                message = f"the step from version {version} ended elsewhere"
-                raise SchemaError("failed_migration", message, _WHERE)
+            document = _stepped(self.steps[version], version, document)
         return document
+
+
+def _stepped(step: Step, version: int, document: JsonObject) -> JsonObject:
+    try:
+        stepped = step(document)
+    except SchemaError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        # A document that its own version did not allow; steps need not expect that.
+        message = f"the step from version {version} failed: {error!r}"
+        raise SchemaError("failed_migration", message) from error
+    if stepped.get("schema_version") != version + 1:
+        message = f"the step from version {version} ended elsewhere"
+        raise SchemaError("failed_migration", message, _WHERE)
+    return stepped

@@ -1,0 +1,244 @@
+"""A shell for the control machine that performs its actions in memory."""
+
+from collections import deque
+from itertools import count
+
+import attrs
+import pytest
+
+from ipistate.checkpoint import actions as do
+from ipistate.checkpoint import events as on
+from ipistate.checkpoint.episode import EpisodeId
+from ipistate.checkpoint.machine import Settings, handle, start, status
+from ipistate.checkpoint.operations import OPERATIONS
+from ipistate.checkpoint.records import Manifest, Restorable, SessionRecord
+from ipistate.errors import CheckpointError
+from ipistate.schema import structure
+
+
+def failed(message="disk full"):
+    return CheckpointError("invalid_checkpoint_state", message)
+
+
+def manifest_of(action):
+    return Manifest(
+        kind="resources",
+        instance="ipi",
+        checkpoint_id=action.checkpoint_id,
+        records_file="records.jsonl",
+        records_sha256="0" * 64,
+        record_count=len(action.records),
+    )
+
+
+class Shell:
+    """Holds worlds, requests and running writes; ends them when a test says so.
+
+    ``directories`` maps a directory to the action and manifest published there, and
+    outlives a crash. After every event the invariants that always hold are checked.
+    """
+
+    def __init__(self, directories=None, grace=600.0):
+        self.participant = start(Settings(instance="ipi", lease_grace_seconds=grace))
+        self.directories = {} if directories is None else directories
+        self.now = 1000.0
+        self.worlds, self.waiting, self.admitted = {}, {}, {}
+        self.refused, self.replies, self.calls = {}, {}, {}
+        self.writes, self.stopping, self.stopped, self.reads = {}, {}, set(), {}
+        self.timer, self.log, self._numbers = None, [], count(1)
+        self._events = deque()
+
+    # -- events
+
+    def send(self, event):
+        self._events.append(event)
+        while self._events:
+            before, event = self.participant, self._events.popleft()
+            frozen = repr(before)
+            self.participant, actions = handle(before, event, self.now)
+            assert frozen == repr(before)
+            for action in actions:
+                self.log.append(action)
+                getattr(self, f"_{type(action).__name__}")(action)
+        self.check()
+
+    def check(self):
+        gate, control = self.participant.gate, self.participant.control
+        assert gate.is_open == (control.open is None)
+        assert set(self.admitted) == set(gate.admitted)
+        assert set(self.waiting) == set(gate.waiting)
+        assert not (gate.is_open and gate.waiting)
+        assert gate.unclaimed <= set(gate.sessions)
+        assert control.holder is not None or not control.queue
+        assert self.timer == (None if control.due == float("inf") else control.due)
+
+    def arrive(self, path, session="s", episode=None):
+        number = next(self._numbers)
+        if isinstance(episode, str):
+            episode = EpisodeId.from_capture_key(episode)
+        self.waiting[number] = on.RequestArrived(number, path, session, episode)
+        self.send(self.waiting[number])
+        return number
+
+    def end(self, number, status=200, session=None):
+        arrived = self.admitted.pop(number, None) or self.waiting.pop(number)
+        self.send(on.RequestEnded(number, status, session or arrived.session_id))
+
+    def request(self, path, session="s", episode=None, status=200):
+        number = self.arrive(path, session, episode)
+        if number in self.admitted:
+            self.end(number, status)
+        return number
+
+    def seed(self, session, episode, world="seeded"):
+        self.worlds[session] = world
+        return self.request("/seed_session", session, episode)
+
+    def call(self, operation, checkpoint_id="c1", deadline=30.0, **members):
+        body = {"checkpoint_id": checkpoint_id, "deadline_ts": self.now + deadline}
+        number = next(self._numbers)
+        self.calls[number] = structure(body | members, OPERATIONS[operation])
+        self.send(on.ControlCalled(number, self.calls[number]))
+        return number
+
+    def commit(self, checkpoint_id="c1", directory="d", scope=None, **options):
+        keys = None if scope is None else [EpisodeId.from_capture_key(k) for k in scope]
+        ids = None if keys is None else [attrs.asdict(key) for key in keys]
+        members = {"checkpoint_dir": directory, "episode_ids": ids}
+        return self.call("commit", checkpoint_id, **members, **options)
+
+    def restore(self, checkpoint_id="r1", directory="d", scope=(), **options):
+        ids = [attrs.asdict(EpisodeId.from_capture_key(key)) for key in scope]
+        members = {"checkpoint_dir": directory, "episode_ids": ids}
+        return self.call("restore", checkpoint_id, **members, **options)
+
+    def drop(self, call):
+        self.calls.pop(call, None)
+        self.send(on.ControlDropped(call))
+
+    def pass_time(self, seconds):
+        self.now += seconds
+        if self.timer is not None and self.timer <= self.now:
+            self.send(on.Tick())
+
+    def publish(self, number=None, error=None):
+        """Let a running write end as the directory would."""
+        number = min(self.writes) if number is None else number
+        action = self.writes.pop(number)
+        self.send(on.WriteEnded(number, error or self._published(number, action)))
+
+    def _published(self, number, action):
+        if number in self.stopped:
+            return failed("stopped")
+        manifest = manifest_of(action)
+        found = self.directories.setdefault(action.directory, (action, manifest))
+        if found[1] != manifest:
+            return failed("another checkpoint")
+        assert action.checkpoint_id not in self.participant.control.resumed
+        return manifest
+
+    def stop(self, number=None):
+        """Let the stop flag of a write be set."""
+        number = min(self.stopping) if number is None else number
+        del self.stopping[number]
+        self.stopped.add(number)
+        self.send(on.WriteStopped(number))
+
+    def read(self, number=None, error=None):
+        """Let a running read end with what the directory holds."""
+        number = min(self.reads) if number is None else number
+        action = self.reads.pop(number)
+        outcome = error or self._found(action)
+        self.send(on.ReadEnded(number, outcome))
+
+    def _found(self, action):
+        if action.directory not in self.directories:
+            return failed("no checkpoint here")
+        written, manifest = self.directories[action.directory]
+        kept = [r for r in written.records if r.episode_id in action.scope]
+        return Restorable(manifest, tuple(kept))
+
+    # -- actions
+
+    def _Admit(self, action):
+        self.admitted[action.request] = self.waiting.pop(action.request)
+
+    def _Refuse(self, action):
+        self.waiting.pop(action.request)
+        self.refused[action.request] = action
+
+    def _Reply(self, action):
+        assert action.call in self.calls, "answered twice, or after a drop"
+        del self.calls[action.call]
+        self.replies[action.call] = action
+
+    def _Export(self, action):
+        held = {s: self.worlds[s] for s in action.session_ids if s in self.worlds}
+        self._events.appendleft(on.Exported(action.write, held))
+
+    def _Write(self, action):
+        assert all(isinstance(record, SessionRecord) for record in action.records)
+        self.writes[action.write] = action
+
+    def _StopWrite(self, action):
+        self.stopping[action.write] = action
+
+    def _Read(self, action):
+        self.reads[action.read] = action
+
+    def _Install(self, action):
+        self.worlds.update(action.states)
+
+    def _SetTimer(self, action):
+        self.timer = action.at
+
+    # -- what a test looks at
+
+    def status(self):
+        return status(self.participant)
+
+    @property
+    def phase(self):
+        return self.participant.phase.value
+
+    def reply(self, call):
+        return self.replies[call].status, self.replies[call].document
+
+    def document(self, call):
+        assert self.replies[call].status == 200, self.replies[call]
+        return self.replies[call].document
+
+    def code(self, call):
+        status, document = self.reply(call)
+        assert status == do.STATUS_OF[document["error"]["code"]]
+        return document["error"]["code"]
+
+    def prepared(self, checkpoint_id="c1"):
+        assert self.document(self.call("prepare", checkpoint_id))["phase"] == "prepared"
+
+    def committed(self, checkpoint_id="c1", directory="d", scope=None):
+        self.prepared(checkpoint_id)
+        call = self.commit(checkpoint_id, directory, scope)
+        self.publish()
+        return self.document(call)
+
+    def crash(self):
+        """Return a fresh process that finds the same directories."""
+        fresh = type(self)(self.directories)
+        fresh.now = self.now
+        return fresh
+
+
+@pytest.fixture
+def shell():
+    return Shell()
+
+
+@pytest.fixture(scope="session")
+def shell_class():
+    return Shell
+
+
+@pytest.fixture
+def disk_error():
+    return failed()
