@@ -17,10 +17,12 @@ from ipistate.schema import structure
 
 
 def failed(message="disk full"):
+    """Make the error of a directory that cannot be written."""
     return CheckpointError("invalid_checkpoint_state", message)
 
 
 def manifest_of(action):
+    """Make the manifest that a write publishes."""
     return Manifest(
         kind="resources",
         instance="ipi",
@@ -39,6 +41,7 @@ class Shell:
     """
 
     def __init__(self, directories=None, grace=600.0):
+        """Start a fresh process that finds these directories."""
         self.participant = start(Settings(instance="ipi", lease_grace_seconds=grace))
         self.directories = {} if directories is None else directories
         self.now = 1000.0
@@ -51,6 +54,7 @@ class Shell:
     # -- events
 
     def send(self, event):
+        """Hand over an event and perform what comes back."""
         self._events.append(event)
         while self._events:
             before, event = self.participant, self._events.popleft()
@@ -59,10 +63,11 @@ class Shell:
             assert frozen == repr(before)
             for action in actions:
                 self.log.append(action)
-                getattr(self, f"_{type(action).__name__}")(action)
+                _PERFORM[type(action)](self, action)
         self.check()
 
     def check(self):
+        """Assert what holds after every event."""
         gate, control = self.participant.gate, self.participant.control
         assert gate.is_open == (control.open is None)
         assert set(self.admitted) == set(gate.admitted)
@@ -73,6 +78,7 @@ class Shell:
         assert self.timer == (None if control.due == float("inf") else control.due)
 
     def arrive(self, path, session="s", episode=None):
+        """Bring a request to the gate and return its number."""
         number = next(self._numbers)
         if isinstance(episode, str):
             episode = EpisodeId.from_capture_key(episode)
@@ -81,20 +87,24 @@ class Shell:
         return number
 
     def end(self, number, status=200, session=None):
+        """End a request that is running or waiting."""
         arrived = self.admitted.pop(number, None) or self.waiting.pop(number)
         self.send(on.RequestEnded(number, status, session or arrived.session_id))
 
     def request(self, path, session="s", episode=None, status=200):
+        """Bring a request and end it, if it is admitted."""
         number = self.arrive(path, session, episode)
         if number in self.admitted:
             self.end(number, status)
         return number
 
     def seed(self, session, episode, world="seeded"):
+        """Seed a session with a world."""
         self.worlds[session] = world
         return self.request("/seed_session", session, episode)
 
     def call(self, operation, checkpoint_id="c1", deadline=30.0, **members):
+        """Send a control call and return its number."""
         body = {"checkpoint_id": checkpoint_id, "deadline_ts": self.now + deadline}
         number = next(self._numbers)
         self.calls[number] = structure(body | members, OPERATIONS[operation])
@@ -102,21 +112,25 @@ class Shell:
         return number
 
     def commit(self, checkpoint_id="c1", directory="d", scope=None, **options):
+        """Send a commit."""
         keys = None if scope is None else [EpisodeId.from_capture_key(k) for k in scope]
         ids = None if keys is None else [attrs.asdict(key) for key in keys]
         members = {"checkpoint_dir": directory, "episode_ids": ids}
         return self.call("commit", checkpoint_id, **members, **options)
 
     def restore(self, checkpoint_id="r1", directory="d", scope=(), **options):
+        """Send a restore."""
         ids = [attrs.asdict(EpisodeId.from_capture_key(key)) for key in scope]
         members = {"checkpoint_dir": directory, "episode_ids": ids}
         return self.call("restore", checkpoint_id, **members, **options)
 
     def drop(self, call):
+        """Let the caller of a control call go away."""
         self.calls.pop(call, None)
         self.send(on.ControlDropped(call))
 
     def pass_time(self, seconds):
+        """Let time pass, and the timer fire if it is due."""
         self.now += seconds
         if self.timer is not None and self.timer <= self.now:
             self.send(on.Tick())
@@ -160,63 +174,70 @@ class Shell:
 
     # -- actions
 
-    def _Admit(self, action):
+    def _admit(self, action):
         self.admitted[action.request] = self.waiting.pop(action.request)
 
-    def _Refuse(self, action):
+    def _refuse(self, action):
         self.waiting.pop(action.request)
         self.refused[action.request] = action
 
-    def _Reply(self, action):
+    def _reply(self, action):
         assert action.call in self.calls, "answered twice, or after a drop"
         del self.calls[action.call]
         self.replies[action.call] = action
 
-    def _Export(self, action):
+    def _export(self, action):
         held = {s: self.worlds[s] for s in action.session_ids if s in self.worlds}
         self._events.appendleft(on.Exported(action.write, held))
 
-    def _Write(self, action):
+    def _write(self, action):
         assert all(isinstance(record, SessionRecord) for record in action.records)
         self.writes[action.write] = action
 
-    def _StopWrite(self, action):
+    def _stop_write(self, action):
         self.stopping[action.write] = action
 
-    def _Read(self, action):
+    def _read(self, action):
         self.reads[action.read] = action
 
-    def _Install(self, action):
+    def _install(self, action):
         self.worlds.update(action.states)
 
-    def _SetTimer(self, action):
+    def _set_timer(self, action):
         self.timer = action.at
 
     # -- what a test looks at
 
     def status(self):
+        """Return the status document."""
         return status(self.participant)
 
     @property
     def phase(self):
+        """Name the phase."""
         return self.participant.phase.value
 
     def reply(self, call):
+        """Return status and document of a reply."""
         return self.replies[call].status, self.replies[call].document
 
     def document(self, call):
+        """Return the document of a success."""
         assert self.replies[call].status == 200, self.replies[call]
         return self.replies[call].document
 
     def code(self, call):
+        """Return the code of a refusal."""
         status, document = self.reply(call)
         assert status == do.STATUS_OF[document["error"]["code"]]
         return document["error"]["code"]
 
     def prepared(self, checkpoint_id="c1"):
+        """Prepare a checkpoint that is ready at once."""
         assert self.document(self.call("prepare", checkpoint_id))["phase"] == "prepared"
 
     def committed(self, checkpoint_id="c1", directory="d", scope=None):
+        """Prepare, commit and publish; return the reply."""
         self.prepared(checkpoint_id)
         call = self.commit(checkpoint_id, directory, scope)
         self.publish()
@@ -229,16 +250,32 @@ class Shell:
         return fresh
 
 
+_PERFORM = {
+    do.Admit: Shell._admit,
+    do.Refuse: Shell._refuse,
+    do.Reply: Shell._reply,
+    do.Export: Shell._export,
+    do.Write: Shell._write,
+    do.StopWrite: Shell._stop_write,
+    do.Read: Shell._read,
+    do.Install: Shell._install,
+    do.SetTimer: Shell._set_timer,
+}
+
+
 @pytest.fixture
 def shell():
+    """Return a fresh shell."""
     return Shell()
 
 
 @pytest.fixture(scope="session")
 def shell_class():
+    """Return the class, for tests that need several."""
     return Shell
 
 
 @pytest.fixture
 def disk_error():
+    """Return the error of a failed write."""
     return failed()

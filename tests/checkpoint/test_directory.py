@@ -39,6 +39,7 @@ EXAMPLE_MANIFEST = f"""{{
 
 
 def records_of(*worlds):
+    """Make one record for each world."""
     return [
         SessionRecord(EpisodeId(f"r{n}"), f"s{n}", Environment.of(world))
         for n, world in enumerate(worlds)
@@ -49,16 +50,20 @@ RECORDS = records_of({"a": 1}, {"b": "a\u2028b\u0085c"}, {"c": -0.0})
 
 
 def lines_of(records):
+    """Write the lines of records."""
     return EncodedStates(CODEC).lines(records)
 
 
 @pytest.fixture
 def directory(tmp_path):
+    """Return the participant's directory below a temporary one."""
     return CheckpointDirectory(tmp_path, "ipi")
 
 
 @pytest.fixture
 def files(tmp_path):
+    """Return a function that lists the participant's files."""
+
     def listed():
         path = tmp_path / "gym" / "resources" / "ipi"
         return sorted(p.name for p in path.iterdir()) if path.exists() else []
@@ -67,10 +72,12 @@ def files(tmp_path):
 
 
 def write(directory, records=RECORDS, checkpoint_id="c1", stop=None):
+    """Write a checkpoint."""
     return directory.write(checkpoint_id, lines_of(records), stop or StopFlag())
 
 
 def refusal(call, *arguments, **options):
+    """Call, and return the message of the refusal."""
     with pytest.raises(CheckpointError) as caught:
         call(*arguments, **options)
     assert "invalid_checkpoint_state" == caught.value.code
@@ -78,10 +85,12 @@ def refusal(call, *arguments, **options):
 
 
 def texts(restorable):
+    """Write what was read as lines again."""
     return [record_line(r, CODEC.encode(r.state)) for r in restorable.records]
 
 
 def place_example(tmp_path, name=f"records-{EXAMPLE_DIGEST}.jsonl"):
+    """Write the specification's example literally."""
     path = tmp_path / "gym" / "resources" / "ipi"
     path.mkdir(parents=True)
     (path / name).write_bytes(EXAMPLE_RECORDS.encode())
@@ -153,7 +162,9 @@ def test_a_checkpoint_without_records_is_a_checkpoint(directory):
     """A participant with nothing to store writes an empty file."""
     manifest = write(directory, [])
 
-    name = "records-e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855.jsonl"
+    name = (
+        "records-e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855.jsonl"
+    )
     assert (name, 0) == (manifest.records_file, manifest.record_count)
     assert () == directory.read(CODEC).records
 
@@ -249,6 +260,7 @@ FAULTS = [errno.ENOSPC, errno.EIO, errno.EACCES]
 
 
 def failing(monkeypatch, owner, name, nth, code):
+    """Let the nth call of a function fail."""
     real, count = getattr(owner, name), iter(range(1000))
 
     def fake(*arguments, **options):
@@ -302,7 +314,9 @@ def test_records_are_synced_before_the_manifest_is_linked(directory, monkeypatch
     for owner, name in ((os, "fsync"), (Path, "replace"), (os, "link")):
         real = getattr(owner, name)
         monkeypatch.setattr(
-            owner, name, lambda *a, real=real, name=name: (steps.append(name), real(*a))[1]
+            owner,
+            name,
+            lambda *a, real=real, name=name: (steps.append(name), real(*a))[1],
         )
 
     write(directory)
@@ -314,21 +328,26 @@ class FullDisk:
     """A file on a disk that fills up."""
 
     def __init__(self, file, room):
+        """Wrap a file, leaving so much room."""
         self.file, self.room = file, room
 
     def __enter__(self):
+        """Open."""
         return self
 
     def __exit__(self, *_):
+        """Close."""
         self.file.close()
 
     def write(self, data):
+        """Write while there is room."""
         self.room -= len(data)
         if self.room < 0:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return self.file.write(data)
 
     def __getattr__(self, name):
+        """Be a file otherwise."""
         return getattr(self.file, name)
 
 
@@ -394,7 +413,7 @@ def test_a_record_that_cannot_be_written_refuses_the_commit(directory, files):
 
     class Broken(EnvironmentCodec):
         def encode(self, state):
-            return Environment.of({"a": object()}).to_json()
+            return Environment.of({"a": state, "b": object()}).to_json()
 
     lines = EncodedStates(Broken()).lines(RECORDS)
 
@@ -456,6 +475,8 @@ def test_a_stop_waits_for_a_publication_that_is_running(directory, monkeypatch):
 
 
 def change_manifest(**changes):
+    """Change members of the manifest."""
+
     def change(path):
         file = path / "manifest.json"
         file.write_text(json.dumps(json.loads(file.read_text()) | changes))
@@ -477,6 +498,8 @@ def rewrite(replace):
 
 
 def damage(replace):
+    """Change the records file alone."""
+
     def change(path):
         file = path / f"records-{EXAMPLE_DIGEST}.jsonl"
         file.write_bytes(replace(file.read_bytes()))
@@ -485,10 +508,12 @@ def damage(replace):
 
 
 def unlink(name):
+    """Remove a file."""
     return lambda path: (path / name).unlink()
 
 
 def put(data):
+    """Write another manifest."""
     return lambda path: (path / "manifest.json").write_bytes(data)
 
 
@@ -597,8 +622,9 @@ def test_an_unreadable_disk_is_a_refusal(directory, tmp_path, monkeypatch):
 def test_b37_one_invalid_record_refuses_the_batch(directory, tmp_path):
     """A valid state first does not save a batch with an invalid one."""
     rewrite(
-        lambda data: data.replace(b'{"candidates": {"C-4552": {"status": "Applied"}}', b"[")
-        .replace(b', "note": "caf\\u00e9"}', b"]")
+        lambda data: data.replace(
+            b'{"candidates": {"C-4552": {"status": "Applied"}}', b"["
+        ).replace(b', "note": "caf\\u00e9"}', b"]")
     )(place_example(tmp_path))
 
     message = refusal(directory.read, CODEC)
@@ -609,6 +635,8 @@ def test_b37_one_invalid_record_refuses_the_batch(directory, tmp_path):
 def test_b14_a_second_state_in_a_record_refuses_the_file(directory, tmp_path):
     """With a matching digest, too: the duplicate is named."""
     line = b'{"session_id": "s", "state": {"a": 1}, "state": {}}\n'
-    rewrite(lambda data: line)(place_example(tmp_path))
+    rewrite(lambda _: line)(place_example(tmp_path))
 
-    assert "line 1: $.state: member 'state' stands there" in refusal(directory.read, CODEC)
+    assert "line 1: $.state: member 'state' stands there" in refusal(
+        directory.read, CODEC
+    )

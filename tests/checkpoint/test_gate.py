@@ -10,10 +10,12 @@ from ipistate.checkpoint.report import Report
 
 
 def sessions(shell):
+    """Return the capture key of each tracked session."""
     return {s: e.capture_key for s, e in shell.participant.gate.sessions.items()}
 
 
 def counts(shell):
+    """Return the counts of the report."""
     return shell.status()["report"]["counts"]
 
 
@@ -86,7 +88,8 @@ def test_seeding_again_binds_again(shell):
 
 
 @pytest.mark.parametrize(
-    "path", ["/tool", "/seed_session", "/verify", "/close_session", "/aggregate_metrics"]
+    "path",
+    ["/tool", "/seed_session", "/verify", "/close_session", "/aggregate_metrics"],
 )
 def test_requests_wait_while_the_gate_is_closed(shell, path):
     """No answer and no count until the resume, then all of them run."""
@@ -189,17 +192,22 @@ def test_a_stale_request_is_refused_when_the_gate_opens(shell):
 
 
 def committed(shell):
+    """Commit one session and return the directories."""
     shell.seed("s", "ipi-7")
     shell.committed()
     return shell.directories
 
 
-@given(st.lists(st.sampled_from("seed tool fail verify close".split()), max_size=20))
+@given(
+    st.lists(st.sampled_from(["seed", "tool", "fail", "verify", "close"]), max_size=20)
+)
 def test_counts_return_to_zero(shell_class, kinds):
     """Whatever the outcomes, nothing stays in flight."""
     shell = shell_class()
     running = [
-        shell.arrive("/seed_session" if kind == "seed" else f"/{kind}", f"s{n % 3}", "r")
+        shell.arrive(
+            "/seed_session" if kind == "seed" else f"/{kind}", f"s{n % 3}", "r"
+        )
         for n, kind in enumerate(kinds)
     ]
 

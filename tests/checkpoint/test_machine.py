@@ -11,6 +11,7 @@ from ipistate.errors import CheckpointError, SchemaError
 
 
 def seeded(shell, *episodes):
+    """Seed one session for each episode."""
     for number, episode in enumerate(episodes):
         shell.seed(f"s{number}", episode, world=f"world {number}")
     return shell
@@ -96,7 +97,10 @@ def test_a_prepare_waits_for_requests_in_flight(shell):
     shell.end(request)
 
     document = shell.document(call)
-    assert ("prepared", 1) == (document["phase"], document["report"]["counts"]["sessions"])
+    assert ("prepared", 1) == (
+        document["phase"],
+        document["report"]["counts"]["sessions"],
+    )
 
 
 def test_a_prepare_answers_at_its_deadline_and_can_be_repeated(shell):
@@ -355,6 +359,7 @@ def test_a_commit_past_its_deadline_starts_nothing(shell):
 
 
 def of_kind(actions, kind):
+    """Pick the actions of one kind."""
     return [action for action in actions if isinstance(action, kind)]
 
 
@@ -382,6 +387,7 @@ def test_an_export_whose_caller_left_is_kept(shell):
 
 
 def crashed(shell, *episodes):
+    """Commit these episodes and return a fresh process."""
     seeded(shell, *episodes)
     shell.committed()
     return shell.crash()
@@ -513,7 +519,9 @@ def test_a_resume_reopens_and_fences(shell):
     """The second resume is idempotent; the id never does anything again."""
     shell.committed()
 
-    assert {"phase": "idle", "idempotent": False} == shell.document(shell.call("resume"))
+    assert {"phase": "idle", "idempotent": False} == shell.document(
+        shell.call("resume")
+    )
     assert {"phase": "idle", "idempotent": True} == shell.document(shell.call("resume"))
     for call in (shell.call("prepare"), shell.commit(), shell.restore("c1")):
         assert "stale_checkpoint" == shell.code(call)
@@ -625,6 +633,7 @@ def test_answers_that_nobody_waits_for_mean_nothing(shell):
 
 
 def failure():
+    """Make an error that comes too late."""
     return CheckpointError("invalid_checkpoint_state", "late")
 
 

@@ -35,11 +35,15 @@ STATUSES = st.sampled_from([200, 422, 500, None])
 
 
 def chosen(mapping, choice):
+    """Pick a key by a number."""
     return sorted(mapping)[choice % len(mapping)]
 
 
 class Interleavings(RuleBasedStateMachine):
+    """A participant, its shell and a model of its sessions."""
+
     def __init__(self, shell_class):
+        """Start with a fresh process."""
         super().__init__()
         self.shell_class, self.shell = shell_class, shell_class(grace=20.0)
         self.tracked, self.fenced = {}, []
@@ -48,17 +52,20 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(session=SESSIONS, rollout=ROLLOUTS)
     def seed(self, session, rollout):
+        """A seed arrives."""
         bound = self.tracked.get(session, EpisodeId(rollout))
         attempt = bound.attempt if bound.rollout_id == rollout else 0
         self.shell.arrive("/seed_session", session, EpisodeId(rollout, attempt))
 
     @rule(session=SESSIONS, path=PATHS)
     def ask(self, session, path):
+        """Another request arrives."""
         self.shell.arrive(path, session)
 
     @precondition(lambda self: self.shell.admitted)
     @rule(choice=CHOICES, status=STATUSES)
     def end(self, choice, status):
+        """A request ends, with any outcome."""
         number = chosen(self.shell.admitted, choice)
         arrived = self.shell.admitted[number]
         success = status == 200
@@ -74,10 +81,12 @@ class Interleavings(RuleBasedStateMachine):
     @precondition(lambda self: self.shell.waiting)
     @rule(choice=CHOICES)
     def disconnect(self, choice):
+        """A waiting request leaves."""
         self.shell.end(chosen(self.shell.waiting, choice), None)
 
     @rule(session=SESSIONS)
     def late_attempt(self, session):
+        """A call of an earlier attempt is refused."""
         bound = self.tracked.get(session)
         if bound is not None and bound.attempt and self.shell.phase == "idle":
             episode = EpisodeId(bound.rollout_id, bound.attempt - 1)
@@ -96,6 +105,7 @@ class Interleavings(RuleBasedStateMachine):
             )
 
     def look(self, checkpoint_id):
+        """Remember the state if the id has been resumed."""
         participant = self.shell.participant
         fenced = checkpoint_id in participant.control.resumed
         settled = participant.control.holder is None
@@ -105,6 +115,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(checkpoint_id=CHECKPOINTS, deadline=DEADLINES)
     def prepare(self, checkpoint_id, deadline):
+        """A prepare with any id."""
         self.look(checkpoint_id)
         self.called(self.shell.call("prepare", checkpoint_id, deadline))
 
@@ -115,6 +126,7 @@ class Interleavings(RuleBasedStateMachine):
         deadline=DEADLINES,
     )
     def commit(self, checkpoint_id, directory, scope, deadline):
+        """A commit with any arguments."""
         self.look(checkpoint_id)
         self.called(
             self.shell.commit(checkpoint_id, directory, scope, deadline=deadline)
@@ -137,6 +149,7 @@ class Interleavings(RuleBasedStateMachine):
         deadline=DEADLINES,
     )
     def restore(self, checkpoint_id, directory, scope, deadline):
+        """A restore with any arguments."""
         self.look(checkpoint_id)
         self.called(
             self.shell.restore(checkpoint_id, directory, scope or [], deadline=deadline)
@@ -144,12 +157,14 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(checkpoint_id=CHECKPOINTS)
     def resume(self, checkpoint_id):
+        """A resume with any id."""
         self.look(checkpoint_id)
         self.called(self.shell.call("resume", checkpoint_id))
 
     @precondition(lambda self: self.shell.calls)
     @rule(choice=CHOICES)
     def drop(self, choice):
+        """The caller of a control call leaves."""
         self.shell.drop(chosen(self.shell.calls, choice))
 
     # -- background work, time, crashes
@@ -157,31 +172,37 @@ class Interleavings(RuleBasedStateMachine):
     @precondition(lambda self: self.shell.writes)
     @rule(choice=CHOICES, fails=st.booleans())
     def publish(self, choice, fails):
+        """A running write ends."""
         error = CheckpointError("invalid_checkpoint_state", "full") if fails else None
         self.shell.publish(chosen(self.shell.writes, choice), error)
 
     @precondition(lambda self: self.shell.stopping)
     @rule(choice=CHOICES)
     def stop(self, choice):
+        """A stop flag has been set."""
         self.shell.stop(chosen(self.shell.stopping, choice))
 
     @precondition(lambda self: self.shell.reads)
     @rule(choice=CHOICES)
     def read(self, choice):
+        """A running read ends."""
         self.shell.read(chosen(self.shell.reads, choice))
 
     @rule(seconds=st.sampled_from([1.0, 5.0, 60.0]))
     def pass_time(self, seconds):
+        """Time passes."""
         self.shell.pass_time(seconds)
 
     @rule(publish_first=st.booleans())
     def crash(self, publish_first):
+        """The process dies; its last writes may still have been published."""
         for number in list(self.shell.writes) if publish_first else ():
             self.shell.publish(number)
         self.shell, self.tracked = self.shell.crash(), {}
 
     @invariant()
     def follow_sessions(self):
+        """The tracked sessions are those of the model."""
         gate = self.shell.participant.gate
         if self.shell.phase == "restored":
             self.tracked = dict(gate.sessions)
@@ -195,6 +216,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @invariant()
     def one_lock(self):
+        """Every call is queued, waits as a prepare, or holds the lock."""
         control = self.shell.participant.control
         assert len(self.shell.stopping) <= 1
         assert set(self.shell.calls) == {

@@ -17,6 +17,7 @@ BASE = {"checkpoint_id": "step-120", "deadline_ts": 1790000030.0}
 
 
 def codes(document, body):
+    """Return the codes of all problems of a body."""
     with pytest.raises(SchemaError) as caught:
         structure(document, body)
     return {problem.code for problem in caught.value.problems}
@@ -53,7 +54,9 @@ def test_b50_unsafe_checkpoint_ids_are_refused(checkpoint_id):
 @pytest.mark.parametrize("deadline", [0, -1, 1790000030, 1e300, 1.5])
 def test_deadlines_are_finite_numbers(deadline):
     """Integers and floats are numbers; the past is a legal deadline."""
-    assert deadline == structure(BASE | {"deadline_ts": deadline}, PrepareBody).deadline_ts
+    assert (
+        deadline == structure(BASE | {"deadline_ts": deadline}, PrepareBody).deadline_ts
+    )
 
 
 @pytest.mark.parametrize(

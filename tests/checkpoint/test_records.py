@@ -44,11 +44,17 @@ worlds = st.dictionaries(
 
 
 def line_of(**members):
-    envelope = {"episode_id": {"rollout_id": "ipi-7"}, "session_id": "s", "state": STATE}
+    """Write a record's line with some members changed."""
+    envelope = {
+        "episode_id": {"rollout_id": "ipi-7"},
+        "session_id": "s",
+        "state": STATE,
+    }
     return json.dumps(envelope | members).encode() + b"\n"
 
 
 def refused(line, scope=None):
+    """Return code and path of every problem of a line."""
     with pytest.raises(SchemaError) as caught:
         read_record(line, CODEC, scope)
     return [(problem.code, problem.path) for problem in caught.value.problems]
@@ -122,8 +128,14 @@ def test_records_outside_the_scope_are_not_built():
         ({"owner": 3}, [("wrong_type", "$.owner")]),
         ({"state": []}, [("wrong_type", "$.state")]),
         ({"state": {"schema_version": 1}}, [("missing_member", "$.state.environment")]),
-        ({"episode_id": {"rollout_id": "x-a1"}}, [("invalid_rollout_id", "$.episode_id")]),
-        ({"episode_id": {"rollout_id": "x", "attempt": -1}}, [("invalid_attempt", "$.episode_id")]),
+        (
+            {"episode_id": {"rollout_id": "x-a1"}},
+            [("invalid_rollout_id", "$.episode_id")],
+        ),
+        (
+            {"episode_id": {"rollout_id": "x", "attempt": -1}},
+            [("invalid_attempt", "$.episode_id")],
+        ),
         ({"episode_id": "ipi-7"}, [("wrong_type", "$.episode_id")]),
     ],
 )
@@ -134,7 +146,9 @@ def test_records_are_closed_and_strict(members, expected):
 
 def test_faults_in_the_usual_form_are_named_alike():
     """The shape that our own writer gives is checked as strictly."""
-    attempt = b'{"episode_id":{"rollout_id":"x-a1","attempt":0},"session_id":"s","state":{}}'
+    attempt = (
+        b'{"episode_id":{"rollout_id":"x-a1","attempt":0},"session_id":"s","state":{}}'
+    )
     state = b'{"episode_id":{"rollout_id":"x","attempt":0},"session_id":"s","state":{"schema_version":2}}'
 
     assert [("invalid_rollout_id", "$.episode_id")] == refused(attempt)
@@ -154,7 +168,10 @@ def test_a_line_is_an_object(line):
         b"{\n",
         b'{"episode_id":{"rollout_id":"r","attempt":0},"session_id":"s","state":}',
         b'{"episode_id":{"rollout_id":"r","attempt":0},"session_id":"s","state":{"schema_version":1,"environment":{"a":NaN}}}',
-        b'{"episode_id":{"rollout_id":"r","attempt":0},"session_id":"s","state":' + b"[" * 2000 + b"]" * 2000 + b"}",
+        b'{"episode_id":{"rollout_id":"r","attempt":0},"session_id":"s","state":'
+        + b"[" * 2000
+        + b"]" * 2000
+        + b"}",
     ],
 )
 @pytest.mark.parametrize("scope", [None, frozenset()])
@@ -195,7 +212,10 @@ def test_b14_inside_the_opaque_state_the_last_value_counts():
 
 
 class CountingCodec(EnvironmentCodec):
+    """A codec that notes what it encodes."""
+
     def encode(self, state):
+        """Note and encode."""
         calls.append(state)
         return super().encode(state)
 
@@ -214,7 +234,9 @@ def test_an_unchanged_state_is_encoded_once():
             SessionRecord(EpisodeId(f"r{n}"), f"s{n}", world)
             for n, world in enumerate(worlds)
         ]
-        return [json.loads(line)["state"]["environment"] for line in states.lines(records)]
+        return [
+            json.loads(line)["state"]["environment"] for line in states.lines(records)
+        ]
 
     assert [{"a": 1}, {"b": 1}] == lines(same, old)
     assert [{"a": 1}, {"b": 2}] == lines(same, new)
@@ -234,6 +256,7 @@ def test_the_text_of_a_session_that_is_gone_is_forgotten():
 
 
 def manifest(**changes):
+    """Write a manifest with some members changed."""
     digest = hashlib.sha256(b"").hexdigest()
     members = {
         "schema_version": 1,

@@ -28,20 +28,24 @@ scalars = (
 )
 json_values = st.recursive(
     scalars,
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
     max_leaves=12,
 )
 worlds = st.dictionaries(st.text(max_size=6), json_values, max_size=4)
 
 
 def problems(document):
+    """Return code and path of every problem."""
     with pytest.raises(SchemaError) as caught:
         IPICheckpointState.from_document(document)
     return [(problem.code, problem.path) for problem in caught.value.problems]
 
 
 def messages(document):
+    """Return the message of every problem."""
     with pytest.raises(SchemaError) as caught:
         IPICheckpointState.from_document(document)
     return [problem.message for problem in caught.value.problems]
@@ -82,7 +86,9 @@ def test_the_caller_keeps_no_part_of_the_state():
     state = IPICheckpointState.from_document(plain)
     plain["environment"]["patients"].clear()
 
-    assert b'{"schema_version":1,"environment":{"patients":{"P-1":{}}}}' == state.to_json()
+    assert (
+        b'{"schema_version":1,"environment":{"patients":{"P-1":{}}}}' == state.to_json()
+    )
 
 
 def test_a_shared_environment_is_not_copied():
@@ -99,14 +105,23 @@ def test_a_shared_environment_is_not_copied():
     [
         ({"environment": {}}, [("missing_member", "$.schema_version")]),
         ({"schema_version": 1}, [("missing_member", "$.environment")]),
-        ({"schema_version": True, "environment": {}}, [("wrong_type", "$.schema_version")]),
-        ({"schema_version": 1.0, "environment": {}}, [("wrong_type", "$.schema_version")]),
+        (
+            {"schema_version": True, "environment": {}},
+            [("wrong_type", "$.schema_version")],
+        ),
+        (
+            {"schema_version": 1.0, "environment": {}},
+            [("wrong_type", "$.schema_version")],
+        ),
         (
             {"schema_version": 1, "environment": {}, "owner": None},
             [("unknown_member", "$.owner")],
         ),
         *(
-            ({"schema_version": 1, "environment": world}, [("wrong_type", "$.environment")])
+            (
+                {"schema_version": 1, "environment": world},
+                [("wrong_type", "$.environment")],
+            )
             for world in ([], '{"a": 1}', None, 3, True, 1.5)
         ),
         *((state, [("wrong_type", "$")]) for state in ([], "{}", None, 1, True)),
@@ -193,6 +208,7 @@ def test_values_json_cannot_carry_are_refused(value):
 
 
 def nested(levels):
+    """Nest arrays to a depth."""
     return json.loads("[" * (levels - 1) + "]" * (levels - 1))
 
 
@@ -218,12 +234,14 @@ def test_a_state_in_memory_has_the_newest_version():
 
 # A made-up history: version 2 renamed a table, version 3 added one.
 def rename(document):
+    """Lead from version 1 to 2."""
     world = dict(document["environment"])
     world["charts"] = world.pop("patients")
     return JsonObject({"schema_version": 2, "environment": world})
 
 
 def extend(document):
+    """Lead from version 2 to 3."""
     world = {**document["environment"], "orders": {}}
     return JsonObject({"schema_version": 3, "environment": world})
 
@@ -279,6 +297,7 @@ def test_a_step_that_ends_elsewhere_is_refused():
 
 
 def refuse(document):
+    """Refuse every document."""
     raise SchemaError("too_old", "nobody needs this any more")
 
 

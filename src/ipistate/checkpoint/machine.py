@@ -22,7 +22,6 @@ from ipistate.checkpoint.events import (
     ReadEnded,
     RequestArrived,
     RequestEnded,
-    Tick,
     WriteEnded,
     WriteStopped,
 )
@@ -86,7 +85,7 @@ def _apply(participant: Participant, event: Event, emit: Emit) -> Participant:
             return resume.write_stopped(participant, event, emit)
         case ReadEnded():
             return restore.read_ended(participant, event, emit)
-        case Tick():
+        case _:
             # A tick may come early; forgetting the due time arms the timer again.
             return with_control(
                 participant, attrs.evolve(participant.control, due=math.inf)
