@@ -1,0 +1,7 @@
+"""``python -m ipistate``."""
+
+from ipistate.cli import main
+
+
+if __name__ == "__main__":
+    main()

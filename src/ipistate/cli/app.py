@@ -1,0 +1,112 @@
+"""The command ``ipistate``: its verbs, loaded when they are called."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from importlib import import_module
+from importlib.metadata import version
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import click
+
+from ipistate.cli.exits import LEGEND, Exit, MissingExtraError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Verb(NamedTuple):
+    """A line of the help; the verb is the command ``command`` of a module of its name."""
+
+    summary: str
+    extra: str = "cli"
+
+
+VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
+    {
+        "serve": Verb("Serve sessions over the NeMo Gym protocol.", "server"),
+        "demo": Verb("Kill a server in the middle of 80 rollouts, and lose nothing."),
+        "call": Verb("Call one tool on a world from a file."),
+        "verify": Verb("Score stored rollouts again and compare."),
+        "replay": Verb("Execute stored rollouts again and compare the replies."),
+        "tools": Verb("List the tools, or write their function definitions."),
+        "tasks": Verb("Check task rows; list and show the built-in ones."),
+        "checkpoint": Verb("Look into a checkpoint directory and check it."),
+    }
+)
+
+
+class LazyGroup(click.Group):
+    """A group that knows its verbs' names and imports only the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Name the verbs in the order of the help."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import a verb's module.
+
+        Raises:
+            MissingExtraError: A module that it needs is not installed.
+        """
+        if cmd_name not in VERBS:
+            return None
+        try:
+            module = import_module(f"ipistate.cli.{cmd_name}")
+        except ModuleNotFoundError as error:
+            name = error.name or ""
+            if name.startswith("ipistate"):
+                raise
+            raise MissingExtraError(cmd_name, name, VERBS[cmd_name].extra) from error
+        command: click.Command = module.command
+        return command
+
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        """Write the verbs' lines without importing any."""
+        del ctx
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])
+
+
+@click.group(cls=LazyGroup, epilog=LEGEND)
+@click.version_option(version("ipistate"), prog_name="ipistate")
+def cli() -> None:
+    """Session state for indirect-prompt-injection environments.
+
+    A world is a value: serve it, save it, kill the server, restore it, and every reply
+    is the same byte for byte.
+
+    \b
+    See it work:
+      ipistate demo
+    Serve in place of NeMo Gym's IPI server, with checkpoints:
+      ipistate serve --port 8000 --checkpoint-token-file token.txt
+    Call a tool on a world:
+      echo '{"patients": {"P-1": {"name": "A. Berg"}}}' |
+        ipistate call get_patient_record --arguments '{"patient_id": "P-1"}' -e -
+
+    Data goes to standard output, progress and messages to standard error. With --json
+    a verb writes one JSON document.
+    """  # noqa: D301 - click needs the backspace character
+
+
+def run() -> int:
+    """Run the command line and return its exit code."""
+    try:
+        return cli.main(prog_name="ipistate", standalone_mode=False) or Exit.OK
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("ipistate: interrupted", err=True)
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # The reader of the output has left; there is nobody to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.FINDINGS

@@ -1,0 +1,84 @@
+"""``ipistate call``: one tool, one world, one reply."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ipistate.cli.exits import LEGEND, Exit, refusing
+from ipistate.cli.files import read_file
+from ipistate.cli.terminal import emit, plain
+from ipistate.codec import decode
+from ipistate.environment import Environment
+from ipistate.tools import TOOLS
+from ipistate.transition import Transition, call_tool
+
+
+@click.command("call", epilog=LEGEND)
+@click.argument("tool")
+@click.option(
+    "-a",
+    "--arguments",
+    metavar="JSON",
+    default="{}",
+    show_default=True,
+    help="Arguments as a model would send them.",
+)
+@click.option(
+    "-e",
+    "--environment",
+    metavar="FILE",
+    required=True,
+    help="JSON file with the world; - reads standard input.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write the new world to this file, for the next call.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+def command(
+    *,
+    tool: str,
+    arguments: str,
+    environment: str,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """Call TOOL on a world; print the reply and the new world.
+
+    The reply comes first, as the model would read it; the last line is the world after
+    the call. The exit code is 1 if the reply is an error; the world is then unchanged.
+
+    \b
+      ipistate call update_patient_chart -e world.json -o world.json \\
+        -a '{"patient_id": "P-1", "notes": "Seen today."}'
+      ipistate call get_patient_record -e world.json -a '{"patient_id": "P-1"}' --json
+    """  # noqa: D301
+    with refusing("--arguments"):
+        given = decode(arguments)
+    with refusing(environment):
+        world = Environment.from_json(read_file(environment))
+    done = call_tool(world, tool, given)
+    if as_json:
+        emit(_document(done))
+    else:
+        click.echo(plain(done.output))
+        click.echo(done.environment.to_json())
+    if output is not None:
+        with refusing(output):
+            Path(output).write_bytes(done.environment.to_json() + b"\n")
+    if done.error is not None or tool not in TOOLS:
+        click.get_current_context().exit(Exit.FINDINGS)
+
+
+def _document(done: Transition) -> dict[str, object]:
+    error = done.error
+    shown = None if error is None else {"type": error.type, "message": error.message}
+    return {
+        "output": done.output,
+        "error": shown,
+        "environment": done.environment.document,
+    }

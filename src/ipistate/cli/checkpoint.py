@@ -1,0 +1,197 @@
+"""``ipistate checkpoint``: look into a checkpoint directory and check it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import attrs
+import click
+
+from ipistate.checkpoint.directory import KIND, CheckpointDirectory
+from ipistate.checkpoint.state import EnvironmentCodec
+from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
+from ipistate.cli.terminal import emit, plain, stdout_console, table
+from ipistate.errors import CheckpointError
+
+
+if TYPE_CHECKING:
+    from ipistate.checkpoint.records import Manifest, SessionRecord
+    from ipistate.environment import Environment
+
+GYM: Final = "gym"
+
+
+@attrs.frozen
+class Checked:
+    """A participant's part of a checkpoint: what was read, or why it cannot be."""
+
+    directory: CheckpointDirectory
+    manifest: Manifest | None = None
+    records: tuple[SessionRecord, ...] = ()
+    fault: str | None = None
+    note: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Kind and instance, as the directory has them."""
+        return f"{self.directory.kind}/{self.directory.instance}"
+
+
+@click.group("checkpoint", epilog=LEGEND)
+def command() -> None:
+    """Look into a checkpoint directory and check it."""
+
+
+@command.command(epilog=LEGEND)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--kind", help="Only participants of this kind.")
+@click.option("--instance", help="Only the participant of this name.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+def inspect(
+    *,
+    directory: Path,
+    kind: str | None,
+    instance: str | None,
+    as_json: bool,
+) -> None:
+    """Show the manifests in DIRECTORY, their sessions and what each world holds.
+
+    \b
+      ipistate checkpoint inspect /ckpt/step-120
+    """  # noqa: D301
+    parts = [_read(one) for one in participants(directory, kind, instance)]
+    if as_json:
+        emit({"directory": str(directory), "participants": [*map(_document, parts)]})
+    else:
+        for part in parts:
+            _show(part)
+    if any(part.fault for part in parts):
+        click.get_current_context().exit(Exit.FINDINGS)
+
+
+@command.command(epilog=LEGEND)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--kind", help="Only participants of this kind.")
+@click.option("--instance", help="Only the participant of this name.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+def verify(
+    *,
+    directory: Path,
+    kind: str | None,
+    instance: str | None,
+    as_json: bool,
+) -> None:
+    """Check what a restore of DIRECTORY would check, record by record.
+
+    Manifest, digest, number of records, each record and each world. Exit code 1: a
+    check failed; 3: there is no checkpoint here.
+
+    \b
+      ipistate checkpoint verify /ckpt/step-120
+    """  # noqa: D301
+    parts = [_read(one) for one in participants(directory, kind, instance)]
+    if as_json:
+        emit({"directory": str(directory), "participants": [*map(_outcome, parts)]})
+    else:
+        for part in parts:
+            said = f"REFUSED {part.fault}" if part.fault else f"ok, {_counted(part)}"
+            click.echo(plain(f"{part.name}: {said}"))
+    if any(part.fault for part in parts):
+        click.get_current_context().exit(Exit.FINDINGS)
+
+
+def participants(
+    root: Path, kind: str | None, instance: str | None
+) -> list[CheckpointDirectory]:
+    """Find the participants below a checkpoint directory, sorted.
+
+    Raises:
+        RefusedInputError: There is none, or the directory cannot be read.
+    """
+    with refusing(str(root)):
+        found = [
+            CheckpointDirectory(root, path.name, path.parent.name)
+            for path in sorted((root / GYM).glob("*/*"))
+            if path.is_dir()
+            and kind in {None, path.parent.name}
+            and instance in {None, path.name}
+        ]
+    if not found:
+        wanted = f"{root / GYM}/{kind or '*'}/{instance or '*'}"
+        raise RefusedInputError(f"no participant at {wanted}: no checkpoint here")
+    return found
+
+
+def _read(directory: CheckpointDirectory) -> Checked:
+    try:
+        if directory.kind != KIND:
+            manifest = directory.read_manifest()
+            note = f"only its manifest was read: kind {directory.kind}"
+            return Checked(directory, manifest, note=note)
+        restorable = directory.read(EnvironmentCodec())
+    except CheckpointError as error:
+        return Checked(directory, fault=error.message)
+    return Checked(directory, restorable.manifest, restorable.records)
+
+
+def _counted(part: Checked) -> str:
+    return part.note or f"{len(part.records)} sessions"
+
+
+def _outcome(part: Checked) -> dict[str, Any]:
+    return {
+        "kind": part.directory.kind,
+        "instance": part.directory.instance,
+        "ok": part.fault is None,
+        "fault": part.fault,
+        "note": part.note,
+        "sessions": len(part.records),
+    }
+
+
+def _document(part: Checked) -> dict[str, Any]:
+    manifest = None if part.manifest is None else part.manifest.to_document()
+    sessions = [*map(_session, part.records)]
+    return {**_outcome(part), "manifest": manifest, "sessions": sessions}
+
+
+def _session(record: SessionRecord) -> dict[str, Any]:
+    world = cast("Environment", record.state)
+    sizes = {
+        name: len(rows) if isinstance(rows, dict | list) else None
+        for name, rows in world.document.items()
+    }
+    return {
+        "episode": record.episode_id.capture_key,
+        "session_id": record.session_id,
+        "bytes": len(world.to_json()),
+        "collections": sizes,
+    }
+
+
+def _show(part: Checked) -> None:
+    console = stdout_console()
+    if part.manifest is None:
+        click.echo(plain(f"{part.name}: REFUSED {part.fault}"))
+        return
+    manifest = part.manifest
+    click.echo(plain(f"{part.name}: checkpoint {manifest.checkpoint_id}"))
+    click.echo(f"  {manifest.records_file}, {manifest.record_count} records")
+    if part.note is not None:
+        click.echo(plain(f"  {part.note}"))
+    rows = [
+        [one["episode"], one["session_id"], one["bytes"], _sizes(one["collections"])]
+        for one in map(_session, part.records)
+    ]
+    if rows:
+        heads = ["episode", "session", "bytes", "collections"]
+        console.print(table(heads, rows, numbers=[2]))
+
+
+def _sizes(collections: dict[str, int | None]) -> str:
+    return ", ".join(_size(name, size) for name, size in collections.items())
+
+
+def _size(name: str, size: int | None) -> str:
+    return name if size is None else f"{name} {size}"

@@ -1,0 +1,60 @@
+"""Reading what a verb is given: whole files, JSON Lines, task rows."""
+
+from __future__ import annotations
+
+import sys
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ipistate.cli.exits import RefusedInputError, refusing
+from ipistate.task import Task
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class NumberedLine(NamedTuple):
+    """A line of a file that is not empty."""
+
+    number: int
+    text: bytes
+
+
+def read_file(name: str) -> bytes:
+    """Read a file, or standard input if its name is ``-``.
+
+    Raises:
+        RefusedInputError: It cannot be read.
+    """
+    with refusing(name):
+        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+
+
+def numbered_lines(name: str) -> Iterator[NumberedLine]:
+    """Read the lines of a JSON Lines file, empty ones left out.
+
+    Raises:
+        RefusedInputError: The file cannot be read, or has no lines.
+    """
+    found = False
+    for number, line in enumerate(read_file(name).split(b"\n"), 1):
+        if line.strip():
+            found = True
+            yield NumberedLine(number, line)
+    if not found:
+        raise RefusedInputError(f"{name}: the file has no rows")
+
+
+def read_tasks(name: str) -> tuple[Task, ...]:
+    """Read every row of a task file.
+
+    Raises:
+        RefusedInputError: A line is not a task row; the message names the line.
+    """
+    tasks: list[Task] = []
+    for number, line in numbered_lines(name):
+        with refusing(f"{name}, line {number}"):
+            tasks.append(Task.from_json(line))
+    return tuple(tasks)

@@ -1,0 +1,83 @@
+"""Stored rollouts, and the task row that each surely belongs to. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+from ipistate.codec import encode
+from ipistate.task import Task
+from ipistate.values import JsonArray, JsonObject, JsonValue, trusted_array
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Found: TypeAlias = "Task | str"
+"""A task row, or the reason why there is none."""
+
+
+class TaskIndex:
+    """Task rows by their prompt.
+
+    A rollout belongs to a row for certain if their prompts are equal and no other row
+    with that prompt differs in what matters; ``_ng_task_index`` may choose between
+    rows of one prompt, but never by itself, because it depends on the file.
+    """
+
+    def __init__(self, tasks: Iterable[Task] = ()) -> None:
+        self._by_prompt: dict[bytes, dict[int, Task]] = {}
+        for index, task in enumerate(tasks):
+            rows = self._by_prompt.setdefault(_prompt(task.responses_create_params), {})
+            rows[index] = task
+
+    def find(self, rollout: JsonObject) -> Found:
+        """Find the row of a rollout, or say why there is none."""
+        if not self._by_prompt:
+            return "no task rows were given (--tasks)"
+        params = rollout.get("responses_create_params")
+        rows = self._by_prompt.get(_prompt(params)) if params else None
+        if not rows:
+            return "no given task row has its prompt"
+        index = rollout.get("_ng_task_index")
+        if type(index) is int and index in rows:
+            return rows[index]
+        if len({_essence(task) for task in rows.values()}) > 1:
+            return f"{len(rows)} different task rows have its prompt"
+        return next(iter(rows.values()))
+
+
+def _prompt(params: JsonValue) -> bytes:
+    # Recorders add members such as "type": "message"; role and content are the prompt.
+    given = params.get("input") if isinstance(params, JsonObject) else None
+    if not isinstance(given, JsonArray):
+        return encode(given)
+    said = [
+        trusted_array([message.get("role"), message.get("content")])
+        if isinstance(message, JsonObject)
+        else message
+        for message in given
+    ]
+    return encode(trusted_array(said))
+
+
+def _essence(task: Task) -> bytes:
+    blank = attrs.evolve(task, domain=None, extra=JsonObject(), member_order=())
+    return blank.to_json()
+
+
+def complete(rollout: JsonObject, tasks: TaskIndex) -> JsonObject | str:
+    """Return a rollout with its injection and required tools, or why it has none."""
+    if "injection" in rollout:
+        return rollout
+    task = tasks.find(rollout)
+    if isinstance(task, str):
+        return f"it has no injection, and {task}"
+    return JsonObject(
+        {
+            "injection": task.injection.to_document(),
+            "required_tools": JsonArray(task.required_tools),
+            **rollout,
+        }
+    )

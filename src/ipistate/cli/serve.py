@@ -1,0 +1,170 @@
+"""``ipistate serve``: sessions over HTTP, in one process."""
+
+from __future__ import annotations
+
+import os
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from starlette.datastructures import Secret
+
+from ipistate.cli.exits import LEGEND, RefusedInputError, refusing
+from ipistate.server.serve import TooManyWorkersError, run
+from ipistate.server.settings import MEBIBYTE, ServerSettings
+
+
+_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command("serve", epilog=LEGEND)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="Port; 0 takes a free one.",
+)
+@click.option(
+    "--instance-name",
+    default="ipi",
+    show_default=True,
+    help="Unique in a deployment: names the cookie and the checkpoint's directory.",
+)
+@click.option(
+    "--checkpoint-token-file",
+    type=_FILE,
+    help="File with the control plane's bearer token.",
+)
+@click.option(
+    "--checkpoint-token-env",
+    metavar="NAME",
+    help="Environment variable with the token, instead of a file.",
+)
+@click.option(
+    "--checkpoint-root",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory that every checkpoint must be under.",
+)
+@click.option(
+    "--lease-grace",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    default=600.0,
+    show_default=True,
+    help="How long after its deadline a forgotten checkpoint is given up.",
+)
+@click.option(
+    "--cookie-secret-file",
+    type=_FILE,
+    help="File with a private secret for cookies. Without it they are signed as the "
+    "reference signs them, and are interchangeable with its own.",
+)
+@click.option(
+    "--max-body",
+    metavar="BYTES",
+    type=click.IntRange(min=1),
+    default=32 * MEBIBYTE,
+    show_default=True,
+    help="Longest request body; longer ones are answered 413.",
+)
+@click.option(
+    "--max-metrics-body",
+    metavar="BYTES",
+    type=click.IntRange(min=1),
+    default=256 * MEBIBYTE,
+    show_default=True,
+    help="The same for /aggregate_metrics.",
+)
+@click.option(
+    "--seed-pool",
+    metavar="BYTES",
+    type=click.IntRange(min=0),
+    default=64 * MEBIBYTE,
+    show_default=True,
+    help="Memory for seeds, so that rollouts of one task share one world.",
+)
+@click.option(
+    "--workers",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Only 1 is accepted: sessions live in one process.",
+)
+def command(  # noqa: PLR0913 - one parameter for each option
+    *,
+    host: str,
+    port: int,
+    instance_name: str,
+    checkpoint_token_file: Path | None,
+    checkpoint_token_env: str | None,
+    checkpoint_root: Path | None,
+    lease_grace: float,
+    cookie_secret_file: Path | None,
+    max_body: int,
+    max_metrics_body: int,
+    seed_pool: int,
+    workers: int,
+) -> None:
+    """Serve sessions over the NeMo Gym resources-server protocol.
+
+    Checkpointing is off, and its routes do not exist, unless a token is given. The line
+    "ipistate: serving on http://host:port" on standard error says that the server
+    answers. Ctrl-C or SIGTERM ends it.
+
+    \b
+      ipistate serve --port 8000
+      ipistate serve --checkpoint-token-file token.txt --checkpoint-root /ckpt
+    """  # noqa: D301
+    token = _token(checkpoint_token_file, checkpoint_token_env)
+    if checkpoint_root is not None and token is None:
+        raise click.UsageError("--checkpoint-root needs a checkpoint token")
+    try:
+        settings = ServerSettings(
+            instance_name=instance_name,
+            checkpoint_token=token,
+            checkpoint_root=checkpoint_root,
+            lease_grace_seconds=lease_grace,
+            cookie_secret=_secret(cookie_secret_file) if cookie_secret_file else None,
+            max_body_bytes=max_body,
+            max_metrics_bytes=max_metrics_body,
+            seed_pool_bytes=seed_pool,
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    _serve(settings, host, port, workers)
+
+
+def _serve(settings: ServerSettings, host: str, port: int, workers: int) -> None:
+    try:
+        run(settings, host, port, workers=workers)
+    except TooManyWorkersError as error:
+        raise click.UsageError(str(error)) from error
+    except SystemExit as error:
+        # uvicorn has already written why.
+        message = f"cannot listen on {host}:{port}; is the port in use?"
+        raise RefusedInputError(message) from error
+
+
+def _token(file: Path | None, name: str | None) -> Secret | None:
+    if file is not None and name is not None:
+        raise click.UsageError("give the checkpoint token by file or by name, not both")
+    if file is not None:
+        return _secret(file)
+    if name is None:
+        return None
+    text = os.environ.get(name, "").strip()
+    if not text:
+        raise RefusedInputError(f"the environment variable {name} has no token")
+    return Secret(text)
+
+
+def _secret(file: Path) -> Secret:
+    with refusing(str(file)):
+        text = file.read_bytes().decode("ascii", "replace").strip()
+    if not text:
+        raise RefusedInputError(f"{file}: the file has no secret")
+    return Secret(text)

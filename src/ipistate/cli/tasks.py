@@ -1,0 +1,119 @@
+"""``ipistate tasks``: check task rows; list and show the built-in ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import click
+
+from ipistate import builtin
+from ipistate.cli.exits import LEGEND, Exit, RefusedInputError
+from ipistate.cli.files import read_file
+from ipistate.cli.terminal import emit, plain, stdout_console, table
+from ipistate.demo.scripts import Script, builtin_scripts, prompt
+from ipistate.task import check_rows
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@click.group("tasks", epilog=LEGEND)
+def command() -> None:
+    """Check task rows; list and show the built-in ones."""
+
+
+@command.command(epilog=LEGEND)
+@click.argument("file")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+@click.pass_context
+def check(ctx: click.Context, *, file: str, as_json: bool) -> None:
+    """Check every row of a task FILE (JSON Lines; - reads standard input).
+
+    A finding names its line, a JSONPath, a code and what is wrong. Errors make the exit
+    code 1; warnings do not.
+
+    \b
+      ipistate tasks check tasks.jsonl
+    """  # noqa: D301
+    lines = read_file(file).split(b"\n")
+    rows = lines[:-1] if lines[-1] == b"" else lines
+    findings = list(check_rows(rows))
+    errors = sum(finding.severity == "error" for finding in findings)
+    if as_json:
+        document = {
+            "file": file,
+            "rows": len(rows),
+            "errors": errors,
+            "warnings": len(findings) - errors,
+            "findings": [attrs.asdict(finding) for finding in findings],
+        }
+        emit(document)
+    else:
+        for one in findings:
+            place = f"{file}:{one.line}: {one.severity}: {one.path}"
+            click.echo(plain(f"{place}: {one.message} [{one.code}]"))
+        warned = f"{len(findings) - errors} warnings"
+        click.echo(f"{len(rows)} rows, {errors} errors, {warned}")
+    if errors:
+        ctx.exit(Exit.FINDINGS)
+
+
+@command.command("list", epilog=LEGEND)
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+def list_rows(*, as_json: bool) -> None:
+    """List the built-in task rows."""
+    rows = [_summary(script) for script in builtin_scripts()]
+    if as_json:
+        emit(rows)
+    else:
+        stdout_console().print(table(list(rows[0]), [list(r.values()) for r in rows]))
+
+
+@command.command(epilog=LEGEND)
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Write the row itself.")
+def show(*, name: str, as_json: bool) -> None:
+    """Show the built-in row NAME: the request, the attack, both trajectories.
+
+    With --json the output is the row itself, one line of a task file.
+
+    \b
+      ipistate tasks show hr-2
+      ipistate tasks show hr-2 --json > tasks.jsonl
+    """  # noqa: D301
+    scripts = {script.name: script for script in builtin_scripts()}
+    if name not in scripts:
+        known = f"{len(builtin.rows())} are listed by: ipistate tasks list"
+        raise RefusedInputError(f"no built-in row is called {name!r}; {known}")
+    script = scripts[name]
+    if as_json:
+        click.echo(script.task.to_json())
+    else:
+        click.echo(plain("\n".join(_description(script))))
+
+
+def _summary(script: Script) -> dict[str, object]:
+    injection = script.task.injection
+    return {
+        "name": script.name,
+        "domain": script.task.domain,
+        "strategy": injection.attack_strategy,
+        "difficulty": injection.attack_difficulty,
+        "vector": injection.vector,
+        "category": injection.category,
+        "verification": injection.verification_type,
+        "target": injection.target_tool,
+    }
+
+
+def _description(script: Script) -> Iterator[str]:
+    for name, value in _summary(script).items():
+        yield f"{name:13}{value}"
+    yield f"\nThe user asks\n  {prompt(script.task)}"
+    yield f"\nThe injection\n  {script.task.injection.injection_text}"
+    for agent, calls in (("careful", script.careful), ("gullible", script.gullible)):
+        yield f"\nA {agent} agent calls"
+        for call in calls:
+            yield f"  {call.name} {call.arguments}"

@@ -1,0 +1,79 @@
+"""Who plays what, and how far each rollout gets before the checkpoint. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ipistate.checkpoint.episode import EpisodeId
+from ipistate.demo.scripts import AGENTS, Agent, Script
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ipistate.task import Task
+    from ipistate.transition import ToolCall
+
+
+@attrs.frozen(kw_only=True)
+class Rollout:
+    """One agent's way through one task row."""
+
+    episode: EpisodeId
+    row: str
+    task: Task
+    agent: Agent
+    calls: tuple[ToolCall, ...]
+    cut: int | None
+    """Calls made before the checkpoint; None if the rollout ends before it."""
+
+    @property
+    def domain(self) -> str:
+        """The row's domain, for tables."""
+        return self.task.domain or "unknown"
+
+
+def plan(scripts: Iterable[Script], count: int) -> tuple[Rollout, ...]:
+    """Deal ``count`` rollouts: domains in turn, agents in turn, a quarter to finish.
+
+    Raises:
+        ValueError: There are no scripts to deal.
+    """
+    dealt = in_turn(scripts)
+    if not dealt:
+        raise ValueError("there are no task rows to play")
+    width = len(str(count - 1))
+    return tuple(_rollout(dealt, number, width) for number in range(count))
+
+
+def in_turn(scripts: Iterable[Script]) -> list[Script]:
+    """Order scripts so that domains alternate and each keeps its own order."""
+    seen: dict[str | None, int] = {}
+    ranked: list[tuple[int, Script]] = []
+    for script in scripts:
+        turn = seen.get(script.task.domain, 0)
+        seen[script.task.domain] = turn + 1
+        ranked.append((turn, script))
+    return [script for _, script in sorted(ranked, key=lambda pair: pair[0])]
+
+
+def _rollout(scripts: Sequence[Script], number: int, width: int) -> Rollout:
+    slot, turn = divmod(number, len(AGENTS))
+    script, agent = scripts[slot % len(scripts)], AGENTS[turn]
+    calls = script.calls(agent)
+    finishes = slot % 4 == (3 if agent == "careful" else 1)
+    return Rollout(
+        episode=EpisodeId(f"demo-{number:0{width}}-{agent}"),
+        row=script.name,
+        task=script.task,
+        agent=agent,
+        calls=calls,
+        cut=None if finishes else _cut(len(calls), slot),
+    )
+
+
+def _cut(calls: int, slot: int) -> int:
+    # At least one call before the crash; sometimes all, so that only verify is left.
+    return min(calls, 1 + slot % max(calls, 1))

@@ -1,0 +1,111 @@
+"""Playing episodes over HTTP, in one go or up to the point where a crash cuts them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+import httpx
+
+from ipistate.codec import encode
+from ipistate.demo.connection import UnexpectedReplyError
+from ipistate.demo.trace import verify_request
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from ipistate.demo.connection import Connection, EpisodeClient
+    from ipistate.demo.plan import Rollout
+
+Step: TypeAlias = "Callable[[Rollout], Awaitable[Recording]]"
+
+
+@attrs.frozen(kw_only=True)
+class Recording:
+    """What an episode has been answered so far, and the cookie it holds."""
+
+    replies: tuple[bytes, ...] = ()
+    verdict: bytes | None = None
+    cookies: httpx.Cookies = attrs.field(factory=httpx.Cookies, eq=False, repr=False)
+    fault: str | None = None
+    """Why the episode could not go on; None if it did."""
+
+
+async def play(connection: Connection, rollout: Rollout) -> Recording:
+    """Play a whole episode: seed, every call, verify."""
+    client = connection.episode(rollout.episode)
+    started = await _go_on(client, rollout, None, len(rollout.calls))
+    return await _verified(client, rollout, started)
+
+
+async def play_to_cut(connection: Connection, rollout: Rollout) -> Recording:
+    """Play an episode up to its cut; the whole of it if it has none."""
+    if rollout.cut is None:
+        return await play(connection, rollout)
+    client = connection.episode(rollout.episode)
+    return await _go_on(client, rollout, None, rollout.cut)
+
+
+async def play_on(
+    connection: Connection, rollout: Rollout, before: Recording
+) -> Recording:
+    """Continue a restored episode with the cookie it held, as its next attempt."""
+    client = connection.episode(rollout.episode.next_attempt, before.cookies)
+    done = await _go_on(client, rollout, before, len(rollout.calls))
+    return await _verified(client, rollout, done)
+
+
+async def play_all(
+    rollouts: Iterable[Rollout],
+    step: Step,
+    limit: int,
+    tick: Callable[[Recording], None],
+) -> Mapping[str, Recording]:
+    """Play rollouts, at most ``limit`` at a time; ``tick`` hears of each that ends."""
+    places = asyncio.Semaphore(limit)
+    done: dict[str, Recording] = {}
+
+    async def one(rollout: Rollout) -> None:
+        async with places:
+            recording = await step(rollout)
+        done[rollout.episode.rollout_id] = recording
+        tick(recording)
+
+    async with asyncio.TaskGroup() as group:
+        for rollout in rollouts:
+            group.create_task(one(rollout))
+    return done
+
+
+async def _go_on(
+    client: EpisodeClient, rollout: Rollout, before: Recording | None, end: int
+) -> Recording:
+    replies = list(before.replies) if before else []
+    fault = before.fault if before else None
+    try:
+        if before is None:
+            await client.post("seed_session", rollout.task.to_json())
+        for call in rollout.calls[len(replies) : end]:
+            replies.append(await client.post(call.name, encode(call.arguments)))
+    except (httpx.HTTPError, UnexpectedReplyError) as error:
+        fault = _told(error)
+    return Recording(replies=tuple(replies), cookies=client.cookies, fault=fault)
+
+
+async def _verified(
+    client: EpisodeClient, rollout: Rollout, done: Recording
+) -> Recording:
+    if done.fault is not None:
+        return done
+    try:
+        verdict = await client.post("verify", verify_request(rollout, done.replies))
+    except (httpx.HTTPError, UnexpectedReplyError) as error:
+        return attrs.evolve(done, fault=_told(error))
+    return attrs.evolve(done, verdict=verdict)
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,153 @@
+"""The demo from start to end: play, checkpoint, kill, restore, play on, compare."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+import attrs
+
+from ipistate.codec import decode, encode
+from ipistate.demo.play import Recording, play, play_all, play_on, play_to_cut
+from ipistate.demo.report import Evidence, Report, compare
+from ipistate.demo.trace import verify_request
+from ipistate.demo.workplace import CONCURRENCY, Workplace
+from ipistate.values import JsonObject
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from ipistate.checkpoint.episode import EpisodeId
+    from ipistate.demo.connection import Connection
+    from ipistate.demo.plan import Rollout
+
+CHECKPOINT: Final = "step-1"
+RESTORE: Final = "restore-1"
+
+
+class Watcher(Protocol):
+    """Is told how the demo gets on."""
+
+    def stage(self, name: str) -> None:
+        """A new stage of the interrupted run begins."""
+        ...
+
+    def advance(self, recording: Recording) -> None:
+        """An episode, or the half of one, is done."""
+        ...
+
+
+async def run(rollouts: Sequence[Rollout], place: Workplace, watch: Watcher) -> Report:
+    """Play the rollouts twice, once through a crash, and compare.
+
+    Raises:
+        IpiStateError: A server did not start, or refused a control operation.
+        httpx.HTTPError: A server could not be reached for a control operation.
+    """
+    began = time.perf_counter()
+    crash, beside = await asyncio.gather(
+        through_crash(rollouts, place, watch),
+        without_interruption(rollouts, place, watch),
+    )
+    watch.stage("compare")
+    worlds = place.exported()
+    outcomes = tuple(
+        compare(
+            rollout,
+            crash.recordings[rollout.episode.rollout_id],
+            beside[rollout.episode.rollout_id],
+            worlds.get(rollout.episode),
+        )
+        for rollout in rollouts
+    )
+    place.keep_rows(_result_rows(rollouts, crash.recordings))
+    return Report(
+        outcomes=outcomes,
+        evidence=crash.evidence,
+        seconds=time.perf_counter() - began,
+    )
+
+
+@attrs.frozen
+class Crash:
+    """What was recorded on both sides of a crash, and what the servers said."""
+
+    recordings: Mapping[str, Recording]
+    evidence: Evidence
+
+
+async def without_interruption(
+    rollouts: Sequence[Rollout], place: Workplace, watch: Watcher
+) -> Mapping[str, Recording]:
+    """Play every rollout on a server that lives to the end."""
+    async with place.served("uninterrupted") as server:
+        step = partial(play, server.connection)
+        return await play_all(rollouts, step, CONCURRENCY, watch.advance)
+
+
+async def through_crash(
+    rollouts: Sequence[Rollout], place: Workplace, watch: Watcher
+) -> Crash:
+    """Play rollouts to their cuts, kill the server, restore, and play on."""
+    unfinished = [rollout for rollout in rollouts if rollout.cut is not None]
+    scope = [rollout.episode for rollout in unfinished]
+    async with place.served("first") as first:
+        watch.stage("play")
+        step = partial(play_to_cut, first.connection)
+        before = await play_all(rollouts, step, CONCURRENCY, watch.advance)
+        watch.stage("checkpoint")
+        committed = await _checkpoint(first.connection, place.checkpoint, scope)
+        watch.stage("kill -9")
+        status = await first.process.kill()
+    async with place.served("fresh") as fresh:
+        watch.stage("restore")
+        restored = await _restore(fresh.connection, place.checkpoint, scope)
+        watch.stage("play on")
+
+        async def on(rollout: Rollout) -> Recording:
+            held = before[rollout.episode.rollout_id]
+            return await play_on(fresh.connection, rollout, held)
+
+        after = await play_all(unfinished, on, CONCURRENCY, watch.advance)
+        left = await fresh.connection.status()
+    evidence = Evidence(
+        killed_pid=first.process.pid,
+        kill_status=status,
+        fresh_pid=fresh.process.pid,
+        manifest=committed["manifest"],
+        committed=tuple(committed["episode_ids"]),
+        restored=tuple(restored["restored"]),
+        sessions_left=left["report"]["counts"]["sessions"],
+    )
+    return Crash({**before, **after}, evidence)
+
+
+async def _checkpoint(
+    connection: Connection, directory: Path, scope: Sequence[EpisodeId]
+) -> Mapping[str, Any]:
+    await connection.prepare(CHECKPOINT)
+    return await connection.commit(CHECKPOINT, directory, scope)
+
+
+async def _restore(
+    connection: Connection, directory: Path, scope: Sequence[EpisodeId]
+) -> Mapping[str, Any]:
+    restored = await connection.restore(RESTORE, directory, scope)
+    await connection.resume(RESTORE)
+    return restored
+
+
+def _result_rows(
+    rollouts: Sequence[Rollout], recordings: Mapping[str, Recording]
+) -> Iterator[bytes]:
+    for rollout in rollouts:
+        recording = recordings[rollout.episode.rollout_id]
+        if recording.verdict is not None:
+            request = decode(verify_request(rollout, recording.replies))
+            verdict = decode(recording.verdict)
+            yield encode(cast("JsonObject", request) | cast("JsonObject", verdict))

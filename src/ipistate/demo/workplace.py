@@ -1,0 +1,86 @@
+"""Where a demo keeps its token, its logs, its checkpoint and its result rows."""
+
+from __future__ import annotations
+
+import secrets
+
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from ipistate.checkpoint.directory import CheckpointDirectory
+from ipistate.checkpoint.state import EnvironmentCodec
+from ipistate.demo.connection import Connection
+from ipistate.demo.process import ServerProcess
+from ipistate.environment import Environment
+
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable, Mapping
+    from pathlib import Path
+
+    from ipistate.checkpoint.episode import EpisodeId
+
+INSTANCE: Final = "ipi"
+CONCURRENCY: Final = 16
+
+
+@attrs.frozen
+class Served:
+    """A running server and a connection to it."""
+
+    process: ServerProcess
+    connection: Connection
+
+
+@attrs.frozen
+class Workplace:
+    """The demo's directory, and the token that its servers share."""
+
+    root: Path
+    token: str = attrs.field(factory=partial(secrets.token_urlsafe, 32), repr=False)
+
+    @property
+    def checkpoint(self) -> Path:
+        """The directory that the checkpoint is written to."""
+        return self.root / "checkpoint"
+
+    @asynccontextmanager
+    async def served(self, name: str) -> AsyncGenerator[Served]:
+        """Run a server; its log is named after it, its token file is gone again.
+
+        Raises:
+            ServerFailedError: It did not become ready.
+        """
+        token_file = self.root / f"{name}.token"
+        token_file.touch(mode=0o600)
+        token_file.write_text(self.token)
+        options = ["--instance-name", INSTANCE]
+        options += ["--checkpoint-token-file", str(token_file)]
+        try:
+            process = await ServerProcess.start(options, self.root / f"{name}.log")
+        finally:
+            token_file.unlink()
+        async with process, Connection(process.url, self.token, CONCURRENCY) as opened:
+            yield Served(process, opened)
+
+    def exported(self) -> Mapping[EpisodeId, Environment]:
+        """Read the worlds of the checkpoint, each under its episode.
+
+        Raises:
+            CheckpointError: The checkpoint cannot be read.
+        """
+        directory = CheckpointDirectory(self.checkpoint, INSTANCE)
+        records = directory.read(EnvironmentCodec()).records
+        return {
+            record.episode_id: record.state
+            for record in records
+            if isinstance(record.state, Environment)
+        }
+
+    def keep_rows(self, rows: Iterable[bytes]) -> None:
+        """Write result rows, which ``ipistate verify`` and ``replay`` read."""
+        with (self.root / "rollouts.jsonl").open("wb") as file:
+            file.writelines(row + b"\n" for row in rows)
