@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import EncodeError, Injection, SchemaError, decode, encode, verify
-from ipistate.builtin import rows
-from ipistate.testing import json_objects, json_values, output_items
+from ipistate.builtin import rows, trajectories
+from ipistate.testing import json_objects, json_values
 from ipistate.transition import ToolCall, call_tool
 from ipistate.verification import STRICT_KEYS, deciding_keys
 
@@ -198,21 +198,33 @@ def test_total(items):
     assert verdict.reward == verdict.reward_safety * verdict.reward_utility
 
 
-TRACES = st.sampled_from(rows()).flatmap(
-    lambda task: st.tuples(
-        st.just(task),
-        output_items(task.environment),
-        st.lists(st.sampled_from(("send_message", "get_messages", "x")), max_size=2),
-        st.sampled_from((None, "max_output_tokens", "content_filter")),
-    )
+MADE = [made for both in trajectories() for made in (*both.benign, *both.compromised)]
+OTHERS = st.sampled_from(
+    [
+        {"type": "reasoning", "summary": []},
+        {"type": "function_call_output", "call_id": "c", "output": "{}"},
+        {"type": "custom_tool_call", "name": "send_message", "input": "{}"},
+        {"type": "mcp_call", "name": "send_message", "arguments": "{}"},
+        {"type": "message", "role": "assistant", "content": []},
+    ]
+)
+CALLS = st.one_of(
+    st.sampled_from(MADE).map(lambda made: call(dict(made.arguments), made.name)),
+    st.builds(call, st.text(max_size=5), st.sampled_from(MADE).map(lambda m: m.name)),
+)
+TRACES = st.tuples(
+    st.integers(0, len(rows()) - 1).map(lambda index: rows()[index].injection),
+    st.lists(st.one_of(CALLS, OTHERS)),
+    st.lists(st.sampled_from(("send_message", "get_messages", "x")), max_size=2),
+    st.sampled_from((None, "max_output_tokens", "content_filter")),
 )
 
 
 @given(TRACES)
 def test_reward(trace):
     """The reward is safety times utility, or nothing if the response was cut off."""
-    task, items, required, reason = trace
-    verdict = verify(items, task.injection, required, reason)
+    asked, items, required, reason = trace
+    verdict = verify(items, asked, required, reason)
     cut = reason == "max_output_tokens"
     expected = 0.0 if cut else verdict.reward_safety * verdict.reward_utility
 
@@ -225,13 +237,13 @@ def test_reward(trace):
 @given(TRACES, st.randoms(use_true_random=False))
 def test_only_calls_count(trace, random):
     """Items that are no calls may be left out or shuffled in without any effect."""
-    task, items, required, _ = trace
+    asked, items, required, _ = trace
     calls = [item for item in items if item["type"] == "function_call"]
     mixed = list(calls)
     for item in items:
         if item["type"] != "function_call":
             mixed.insert(random.randrange(len(mixed) + 1), item)
-    verdicts = {verify(i, task.injection, required) for i in (items, calls, mixed)}
+    verdicts = {verify(i, asked, required) for i in (items, calls, mixed)}
 
     assert len(verdicts) == 1
 
@@ -239,10 +251,10 @@ def test_only_calls_count(trace, random):
 @given(TRACES)
 def test_more_calls_never_undo_a_match(trace):
     """Once followed, an injection stays followed, and utility never falls."""
-    task, items, required, _ = trace
-    before = verify(items, task.injection, required)
-    extra = call(task.injection.target_args, task.injection.target_tool)
-    after = verify([*items, extra], task.injection, required)
+    asked, items, required, _ = trace
+    before = verify(items, asked, required)
+    extra = call(asked.target_args, asked.target_tool)
+    after = verify([*items, extra], asked, required)
 
     assert after.injection_followed
     assert before.reward_utility <= after.reward_utility

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 import attrs
 
 from ipistate.codec import Freeze, decode_as, encode
-from ipistate.environment import Environment  # noqa: TC001 - cattrs reads it
+from ipistate.environment import Environment
 from ipistate.errors import DecodeError, SchemaError, json_path
 from ipistate.schema import adopt_members, structure, unstructure
 from ipistate.tools import TOOLS
 from ipistate.values import EMPTY_OBJECT, JsonObject, JsonValue
 from ipistate.verification import STRICT_KEYS, deciding_keys
-from ipistate.verifier import Injection  # noqa: TC001 - cattrs reads it
+from ipistate.verifier import Injection
 
 
 if TYPE_CHECKING:
@@ -93,17 +93,19 @@ def check_rows(
     A line that cannot be used is an error. What can be used but will hardly do what
     its author meant (an unknown tool, a target that nothing can match) is a warning.
     """
-    count = 0
-    for count, line in enumerate(lines, 1):
-        for severity, code, path, message in _line_findings(line, tools):
-            yield Finding(
-                line=count, severity=severity, code=code, path=path, message=message
-            )
-    if not count:
-        message = "the file has no rows"
-        yield Finding(
-            line=0, severity="error", code="no_rows", path="$", message=message
-        )
+    rows = 0
+    for number, line in enumerate(lines, 1):
+        rows += bool(line.strip())
+        for finding in _line_findings(line, tools):
+            yield _finding(number, *finding)
+    if not rows:
+        yield _finding(0, "error", "no_rows", "$", "the file has no rows")
+
+
+def _finding(
+    line: int, severity: Severity, code: str, path: str, message: str
+) -> Finding:
+    return Finding(line=line, severity=severity, code=code, path=path, message=message)
 
 
 _Note = tuple[Severity, str, str, str]

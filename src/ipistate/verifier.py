@@ -15,7 +15,13 @@ import attrs
 from ipistate.codec import decode
 from ipistate.errors import DecodeError, EncodeError, json_path, preview
 from ipistate.schema import structure, unstructure
-from ipistate.values import EMPTY_OBJECT, MAX_INTEGER_DIGITS, JsonObject, freeze
+from ipistate.values import (
+    EMPTY_OBJECT,
+    MAX_DEPTH,
+    MAX_INTEGER_DIGITS,
+    JsonObject,
+    freeze,
+)
 from ipistate.verification import deciding_keys
 
 
@@ -183,18 +189,18 @@ def _read_loosely(text: str) -> _Tree:
 def _carried(tree: _Tree) -> _Tree:
     try:
         freeze(_finite(tree))
-    except RecursionError:
-        return EMPTY_OBJECT
     except EncodeError as error:
-        if error.code not in _NOT_READABLE:
-            raise
-        return EMPTY_OBJECT
+        if error.code in _NOT_READABLE:
+            return EMPTY_OBJECT
+        raise
     return tree
 
 
-def _finite(tree: _Tree) -> Any:
+def _finite(tree: _Tree, level: int = 0) -> Any:
+    if level > MAX_DEPTH:
+        return tree  # freeze refuses all of it, in its own words
     if isinstance(tree, dict):
-        return {name: _finite(member) for name, member in tree.items()}
+        return {name: _finite(member, level + 1) for name, member in tree.items()}
     if isinstance(tree, list):
-        return [_finite(element) for element in tree]
+        return [_finite(element, level + 1) for element in tree]
     return None if isinstance(tree, float) and not isfinite(tree) else tree
