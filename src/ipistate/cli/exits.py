@@ -55,6 +55,7 @@ def refusing(source: str) -> Generator[None]:
     Raises:
         RefusedInputError: The input is not what it should be, or cannot be read.
     """
+    source = "standard input" if source == "-" else source
     try:
         yield
     except IpiStateError as error:

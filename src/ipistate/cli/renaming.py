@@ -19,7 +19,7 @@ MINTED: Final = re.compile(
 class Renaming:
     """A one-to-one map from recorded ids to the ids of this execution."""
 
-    ids: dict[str, str] = attrs.field(factory=dict)
+    ids: dict[str, str] = attrs.field(factory=dict[str, str])
 
     def applied(self, text: str) -> str:
         """Write a recorded text with the ids of this execution."""

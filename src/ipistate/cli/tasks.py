@@ -11,6 +11,7 @@ from ipistate import builtin
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError
 from ipistate.cli.files import read_file
 from ipistate.cli.terminal import emit, plain, stdout_console, table
+from ipistate.codec import render
 from ipistate.demo.scripts import Script, builtin_scripts, prompt
 from ipistate.task import check_rows
 
@@ -116,4 +117,4 @@ def _description(script: Script) -> Iterator[str]:
     for agent, calls in (("careful", script.careful), ("gullible", script.gullible)):
         yield f"\nA {agent} agent calls"
         for call in calls:
-            yield f"  {call.name} {call.arguments}"
+            yield f"  {call.name} {render(call.arguments)}"

@@ -23,7 +23,8 @@ from ipistate.values import freeze
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-PIPE_WIDTH: Final = 160
+PIPE_WIDTH: Final = 1000
+"""Wide enough that nothing is cut off or wrapped where no terminal is."""
 
 _BIDI: Final = frozenset(
     "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -76,7 +77,8 @@ def table(
     made = Table(box=None, pad_edge=False, header_style="bold")
     right = frozenset(numbers)
     for index, head in enumerate(heads):
-        made.add_column(head, justify="right" if index in right else "left")
+        justify = "right" if index in right else "left"
+        made.add_column(head, justify=justify, overflow="fold")
     for row in rows:
         made.add_row(*[_cell(value) for value in row])
     return made

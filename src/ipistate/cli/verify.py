@@ -44,7 +44,7 @@ class Score:
     line: int
     status: Status
     reason: str | None = None
-    stored: Mapping[str, JsonValue] = attrs.field(factory=dict)
+    stored: Mapping[str, JsonValue] = attrs.field(factory=dict[str, JsonValue])
     computed: Mapping[str, JsonValue] | None = None
     differences: tuple[str, ...] = ()
 
@@ -98,15 +98,25 @@ def score(line: int, text: bytes, tasks: TaskIndex) -> Score:
     whole = complete(row, tasks)
     if isinstance(whole, str):
         found = tuple(contradictions(row))
-        status: Status = "different" if found else "not scored"
-        return Score(
-            line=line, status=status, reason=whole, stored=stored, differences=found
-        )
+        return _unscored(line, whole, stored, found)
     try:
         verdict = VerifyRequest.from_document(whole).verdict()
     except IpiStateError as error:
         return Score(line=line, status="refused", reason=str(error), stored=stored)
     return _compared(line, stored, verdict)
+
+
+def _unscored(
+    line: int, reason: str, stored: Mapping[str, JsonValue], found: tuple[str, ...]
+) -> Score:
+    agree = "" if found else "; what it says about itself holds together"
+    return Score(
+        line=line,
+        status="different" if found else "not scored",
+        reason=reason + agree,
+        stored=stored,
+        differences=found,
+    )
 
 
 def _compared(line: int, stored: Mapping[str, JsonValue], verdict: Verdict) -> Score:

@@ -24,6 +24,8 @@ CONTROL: Final = "/ng-control/v1/checkpoint"
 DEADLINE_SECONDS: Final = 30.0
 GRACE_SECONDS: Final = 5.0
 
+_OK: Final = 200
+
 _JSON: Final = {"content-type": "application/json"}
 
 
@@ -39,7 +41,7 @@ class UnexpectedReplyError(IpiStateError):
 
 
 def _content(response: httpx.Response) -> bytes:
-    if response.status_code != httpx.codes.OK:
+    if response.status_code != _OK:
         raise UnexpectedReplyError.of(response)
     return response.content
 

@@ -16,7 +16,7 @@ from ipistate import builtin
 from ipistate.codec import render
 from ipistate.tools import TOOLS
 from ipistate.transition import ToolCall, call_tool, replay
-from ipistate.values import JsonArray, JsonObject, JsonValue
+from ipistate.values import JsonArray, JsonObject, JsonValue, identical
 
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ MOST_READERS: Final = 3
 """Reading calls a derived script makes beside those that the task requires."""
 
 _ADDRESS: Final = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_QUOTED: Final = re.compile(r"'([^']{2,60})'")
+_KEYS: Final = ("_id", "sku")
+_REFERENCES: Final = (*_KEYS, "_code", "_number")
+_SEARCHED: Final = frozenset({"query", "keyword", "keywords"})
 _FALLBACKS: Final[Mapping[str, JsonValue]] = {
     "date": "2025-01-15",
     "time": "09:00",
@@ -160,18 +164,21 @@ class _Casting:
             if tool.writes and tool.name not in avoided:
                 call = self.call(tool.name)
                 done = call_tool(world, call.name, call.arguments, tools=self.tools)
-                if done.environment is not world:
+                if not identical(done.environment.document, world.document):
                     return [call]
         return []
 
     def _argument(self, tool: Tool, parameter: str) -> JsonValue:
+        # What a change writes is new; what it is about stands in the world already.
+        if tool.writes and not parameter.endswith(_REFERENCES):
+            return self._invented(tool, parameter)
         found = [
             value
             for value in self._values(tool, parameter)
             if not self._is_bait(tool, parameter, value)
         ]
         asked = prompt(self.task)
-        mentioned = [value for value in found if str(value) in asked]
+        mentioned = [value for value in found if _is_mentioned(value, asked)]
         for value in (*mentioned, *found):
             return value
         return self._invented(tool, parameter)
@@ -184,9 +191,12 @@ class _Casting:
     def _values(self, tool: Tool, parameter: str) -> Iterator[JsonValue]:
         world = self.task.environment.document
         near = [world.get(name) for name in (*tool.reads, *tool.writes)]
+        if parameter in _SEARCHED:
+            yield from _members(near, "name")
+            yield from _members(near, "title")
         yield from _members(near, parameter)
         yield from _members(world.values(), parameter)
-        if parameter.endswith(("_id", "sku")):
+        if parameter.endswith(_KEYS):
             for table in near:
                 yield from table if isinstance(table, JsonObject) else ()
 
@@ -197,13 +207,20 @@ class _Casting:
             return _FALLBACKS[parameter]
         schema = cast("JsonObject", tool.parameters["properties"])[parameter]
         kind = schema.get("type") if isinstance(schema, JsonObject) else None
-        return _BY_TYPE.get(str(kind), "As requested.")
+        quoted = _QUOTED.search(prompt(self.task))
+        text = quoted[1] if quoted else "As requested."
+        return _BY_TYPE.get(str(kind), text)
 
     def _address(self) -> str:
         user = self.task.environment.document.get("current_user")
         own = user.get("email") if isinstance(user, JsonObject) else None
         written = _ADDRESS.search(prompt(self.task))
         return written[0] if written else str(own or "desk@example.com")
+
+
+def _is_mentioned(value: JsonValue, asked: str) -> bool:
+    text = str(value)
+    return text in asked and any(map(str.isalnum, text))
 
 
 def _members(tables: Iterable[JsonValue], parameter: str) -> Iterator[JsonValue]:
