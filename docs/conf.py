@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version as installed
+import re
 
+from importlib.metadata import version as installed
+from typing import TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 project = "ipistate"
 author = "The ipistate developers"
@@ -17,8 +23,10 @@ html_title = f"ipistate {release}"
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
+maximum_signature_line_length = 80
 
 autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
 autodoc_typehints = "signature"
 napoleon_use_rtype = False
 
@@ -29,4 +37,19 @@ nitpick_ignore_regex = [
     ("py:.*", r"(collections|typing|types|starlette|pathlib|re|enum)\..*"),
     ("py:.*", r"(Any|Self|T|V|S|Mapping|Iterable|Iterator|Callable|Collection)"),
     ("py:.*", r"(Path|Secret|Freeze|Row|Finding|Function|MappingProxyType|Severity)"),
+    ("py:.*", r"(Rollout|Aggregate|ipistate\.checkpoint\.state\.S)"),
 ]
+
+
+def readable_defaults(*arguments: object) -> tuple[str, str | None] | None:
+    """Show the default of an attrs field as ``...``, not as attrs looks it up."""
+    signature, returns = arguments[-2:]
+    if not isinstance(signature, str):
+        return None
+    shown = re.sub(r"attr_dict\['\w+'\]\.default", "...", signature)
+    return shown, returns if isinstance(returns, str) else None
+
+
+def setup(app: Sphinx) -> None:
+    """Register what this configuration adds to Sphinx."""
+    app.connect("autodoc-process-signature", readable_defaults)

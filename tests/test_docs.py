@@ -2,25 +2,65 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 from doctest import ELLIPSIS
 from pathlib import Path
 from subprocess import Popen
 
+import click
 import pytest
 
 from sybil import Sybil
 from sybil.parsers.myst import PythonCodeBlockParser, SkipParser
 
+from ipistate import Environment, IPICheckpointState
+from ipistate.checkpoint.actions import STATUS_OF
+from ipistate.checkpoint.directory import CheckpointDirectory, StopFlag
+from ipistate.checkpoint.episode import EpisodeId
+from ipistate.checkpoint.operations import OPERATIONS
+from ipistate.checkpoint.records import (
+    EncodedStates,
+    SessionRecord,
+    read_manifest,
+    read_record,
+)
+from ipistate.checkpoint.state import EnvironmentCodec
+from ipistate.cli.app import cli
+from ipistate.server.settings import ServerSettings
+
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 WITH_EXAMPLES = [page for page in PAGES if "```python" in page.read_text("utf-8")]
 EXAMPLES = Sybil([PythonCodeBlockParser(doctest_optionflags=ELLIPSIS), SkipParser()])
 
-
-@pytest.mark.parametrize(
-    "page", WITH_EXAMPLES, ids=lambda page: str(page.relative_to(ROOT))
+# A code is the first argument of an error, of a problem, or of a finding.
+CODES = re.compile(
+    r'(?:Error|Problem|_Mismatch|refuse|refused|_invalid)\(\s*"([a-z]\w+)"'
+    r'|\bcode(?:, message)? ?= ?"([a-z]\w+)"'
+    r'|(?:yield|,) "(?:error|warning)", "([a-z]\w+)"'
 )
+
+
+def named(page):
+    """Name a page in the test report."""
+    return str(page.relative_to(ROOT))
+
+
+def read(name):
+    """Return the text of a page."""
+    return (DOCS / name).read_text("utf-8")
+
+
+def blocks(name, language):
+    """Return the fenced blocks of a page that are marked with a language."""
+    return re.findall(rf"```{language}\n(.*?)```", read(name), re.DOTALL)
+
+
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=named)
 def test_examples_run(page, tmp_path, monkeypatch):
     """Every Python example of a page gives the output shown below it."""
     monkeypatch.chdir(tmp_path)
@@ -35,3 +75,134 @@ def test_examples_run(page, tmp_path, monkeypatch):
         for value in document.namespace.values():
             if isinstance(value, Popen):
                 value.kill()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_lead_to_files(page):
+    """Every relative link of a page leads to a file of the repository."""
+    linked = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8"))
+    targets = {target: page.parent / target for target in linked}
+
+    assert [] == [name for name, path in targets.items() if not path.exists()]
+
+
+def test_every_code_is_listed():
+    """The page of error codes lists exactly the codes that the sources use."""
+    sources = (ROOT / "src").rglob("*.py")
+    found = [CODES.findall(source.read_text("utf-8")) for source in sources]
+    used = {code for hits in found for hit in hits for code in hit if code}
+    listed = set(
+        re.findall(r"^\| `(\w+)` \|", read("reference/error-codes.md"), re.MULTILINE)
+    )
+
+    assert used | set(STATUS_OF) == listed
+
+
+def test_statuses_are_those_of_the_code():
+    """The status of each refused operation stands in the page of error codes."""
+    table = re.findall(
+        r"^\| `(\w+)` \| (\d{3}) \|", read("reference/error-codes.md"), re.MULTILINE
+    )
+
+    assert dict(STATUS_OF) == {code: int(status) for code, status in table}
+
+
+def verbs(command, name, parent=None):
+    """Visit a command and all commands below it."""
+    context = click.Context(command, info_name=name, parent=parent)
+    yield context
+    if isinstance(command, click.Group):
+        for one in command.list_commands(context):
+            yield from verbs(command.get_command(context, one), one, context)
+
+
+def test_every_verb_and_option_is_shown():
+    """The page of the command line has each verb, with exactly its options."""
+    page = re.split(r"^## ", read("reference/cli.md"), flags=re.MULTILINE)
+    shown = {
+        section.partition("\n")[0]: set(
+            re.findall(r"^  (?:-\w, )?(--[\w-]+)", section, re.MULTILINE)
+        )
+        for section in page
+        if section.startswith("ipistate")
+    }
+    declared = {
+        context.command_path: {
+            option
+            for parameter in context.command.get_params(context)
+            for option in parameter.opts
+            if option.startswith("--")
+        }
+        for context in verbs(cli, "ipistate")
+    }
+
+    assert declared == shown
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_operations_are_described(operation):
+    """Each operation of the control plane has its route and its paragraph."""
+    page = read("reference/http.md")
+
+    assert f"`POST /{operation}`" in page
+    assert f"**{operation}**" in page
+
+
+def test_state_example_is_canonical():
+    """The example of a state is the text that a state with its content has."""
+    example = blocks("reference/file-formats.md", "json")[0].strip()
+
+    assert example == IPICheckpointState.from_json(example).to_json().decode()
+
+
+def test_record_example_is_canonical(tmp_path):
+    """The example of a record is the line that is written for it."""
+    example = blocks("reference/file-formats.md", "json")[1]
+    record = read_record(example.encode(), EnvironmentCodec(), None)
+
+    assert record is not None
+    assert example.encode() == next(EncodedStates(EnvironmentCodec()).lines([record]))
+
+
+def test_manifest_example_is_canonical():
+    """The example of a manifest is the text that is written for it."""
+    example = blocks("reference/file-formats.md", "json")[2].strip()
+    manifest = read_manifest(example.encode(), "resources", "ipi")
+
+    assert example == manifest.to_json().decode()
+
+
+def test_reply_examples_are_json():
+    """Every JSON example of the routes is JSON."""
+    examples = blocks("reference/http.md", "json")
+
+    assert examples
+    assert [] == [text for text in examples if not isinstance(json.loads(text), dict)]
+
+
+def test_limits_are_those_of_the_settings():
+    """The sizes on the page of limits are the settings' defaults."""
+    settings = ServerSettings()
+    sizes = (
+        settings.max_body_bytes,
+        settings.max_metrics_bytes,
+        settings.seed_pool_bytes,
+    )
+    page = read("limits.md")
+
+    assert [] == [size for size in sizes if f"{size // 2**20} MiB" not in page]
+
+
+def test_path_of_a_checkpoint_is_as_shown(tmp_path):
+    """A written checkpoint has the two files that the manual names."""
+    record = SessionRecord(EpisodeId("ipi-7"), "s", Environment.of({}))
+    lines = EncodedStates(EnvironmentCodec()).lines([record])
+    manifest = CheckpointDirectory(tmp_path, "ipi").write("c", lines, StopFlag())
+    shown = blocks("reference/file-formats.md", "text")[0]
+    names = shown.replace("<directory>", ".").replace("<instance>", "ipi")
+    expected = names.replace("<sha256>", manifest.records_sha256).split()
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+
+    assert sorted(Path(name) for name in expected) == sorted(
+        path.relative_to(tmp_path) for path in written
+    )
