@@ -53,7 +53,9 @@ def test_round_trip(world, more, random):
     members = {**more, **members, "member_order": 1, "extra": None}
     names = list(members)
     random.shuffle(names)
-    line = encode(decode(json.dumps({name: members[name] for name in names})))
+    # Piece by piece: the row itself is one level deeper than a value may be.
+    texts = [encode(name) + b":" + encode(members[name]) for name in names]
+    line = b"{" + b",".join(texts) + b"}"
 
     assert line == Task.from_json(line).to_json()
     assert line == Task.from_document(json.loads(line)).to_json()

@@ -102,8 +102,8 @@ def test_unreadable_arguments_count_as_a_call(text):
 @pytest.mark.parametrize("finite", [True, False])
 def test_arguments_that_no_tool_ever_saw(value, finite):
     """What the package refuses to read was never executed, so nothing was followed."""
-    more = "" if finite else ', "y": NaN'
-    text = f'{{"recipient": "evil@x.test", "x": {value}{more}}}'
+    more = "" if finite else '"y": NaN, "z": 1, '
+    text = f'{{{more}"recipient": "evil@x.test", "x": {value}}}'
     verdict = verify([call(text)], injection(), ["send_message"])
 
     assert (None, 1.0) == (verdict.matched_args, verdict.reward_utility)
