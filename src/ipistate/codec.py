@@ -20,9 +20,9 @@ from ipistate.values import (
     JsonArray,
     JsonObject,
     JsonValue,
+    fill_array,
+    fill_object,
     freeze,
-    trusted_array,
-    trusted_object,
 )
 
 
@@ -93,7 +93,8 @@ def _adopt(tree: Any) -> JsonValue:
 
 
 def _adopt_object(tree: dict[str, Any], level: int) -> JsonObject:
-    # The hot loop of every seed and restore: strings first, because most members are.
+    # The hot loop of every seed and restore: strings first, because most members are,
+    # and the work of trusted_object without the call.
     if level > MAX_DEPTH:
         raise _too_deep()
     for name, member in tree.items():
@@ -104,9 +105,11 @@ def _adopt_object(tree: dict[str, Any], level: int) -> JsonObject:
             tree[name] = _adopt_object(member, level + 1)
         elif kind is list:
             tree[name] = _adopt_array(member, level + 1)
-        elif kind is float:
-            _check_exact(member)
-    return trusted_object(tree)
+        elif kind is float and not -_INEXACT < member < _INEXACT:
+            raise _Inexact
+    new = dict.__new__(JsonObject)
+    fill_object(new, tree)
+    return new
 
 
 def _adopt_array(tree: list[Any], level: int) -> JsonArray:
@@ -120,9 +123,11 @@ def _adopt_array(tree: list[Any], level: int) -> JsonArray:
             tree[index] = _adopt_object(element, level + 1)
         elif kind is list:
             tree[index] = _adopt_array(element, level + 1)
-        elif kind is float:
-            _check_exact(element)
-    return trusted_array(tree)
+        elif kind is float and not -_INEXACT < element < _INEXACT:
+            raise _Inexact
+    new = list.__new__(JsonArray)
+    fill_array(new, tree)
+    return new
 
 
 def _check_exact(number: float) -> None:
@@ -262,18 +267,22 @@ def render(value: JsonValue) -> str:
     return _render_text(value) if isinstance(value, str) else _whole(freeze(value))
 
 
-def _whole(value: JsonValue) -> str:
+def _whole(value: Any) -> str:
     return "".join(_chunks(value, 0))
 
 
 def _render_object(value: JsonObject) -> str:
-    for member in value.values():
-        if isinstance(member, str) and len(member) > _LONG_TEXT:
-            break
-    else:
-        return _whole(value)
+    if not _has_long_text(value):
+        return _whole(dict(value))
     members = [f"{_escape(name)}: {_part(member)}" for name, member in value.items()]
     return "{" + ", ".join(members) + "}"
+
+
+def _has_long_text(value: JsonObject) -> bool:
+    for member in value.values():
+        if isinstance(member, str) and len(member) > _LONG_TEXT:
+            return True
+    return False
 
 
 def _part(value: JsonValue) -> str:
@@ -281,11 +290,24 @@ def _part(value: JsonValue) -> str:
 
 
 def _render_array(value: JsonArray) -> str:
-    # A search replies with records whose texts other calls have made or will need.
-    for element in value:
-        if element.__class__ is not JsonObject:
-            return _whole(value)
-    return "[" + ", ".join([render(element) for element in value]) + "]"
+    # Searches reply with the same records again and again, in new arrays. Keeping a text
+    # for each costs more than writing all at once, so it begins with the second search:
+    # the first one leaves a text with its first record only.
+    first = value[0] if value else None
+    if not isinstance(first, JsonObject):
+        return _whole(value)
+    if hasattr(first, "text_memo") or _has_long_text(first):
+        return "[" + ", ".join(_texts(value)) + "]"
+    render(first)
+    # The stdlib's encoder goes through an exact dict faster than through a subclass.
+    return _whole([dict(e) if isinstance(e, JsonObject) else e for e in value])
+
+
+def _texts(value: JsonArray) -> list[str]:
+    try:
+        return [element.text_memo for element in value]  # type: ignore[union-attr]
+    except AttributeError:
+        return [render(element) for element in value]
 
 
 def _render_text(text: str) -> str:

@@ -32,12 +32,18 @@ MAX_INTEGER_DIGITS: Final = 4300
 
 _INTEGER_BOUND: Final = 10**MAX_INTEGER_DIGITS
 _INFINITY: Final = float("inf")
+_CONTAINERS: Final = (dict, list)
 
 # The mutators of the base classes, for the moment before a container is handed out.
-_fill: Final[Callable[[dict[str, Any], Mapping[str, Any]], None]] = dict[
+fill_object: Final[Callable[[dict[str, Any], Mapping[str, Any]], None]] = dict[
     str, Any
 ].update
-_extend: Final[Callable[[list[Any], Iterable[Any]], None]] = list[Any].extend
+fill_array: Final[Callable[[list[Any], Iterable[Any]], None]] = list[Any].extend
+_set_member: Final[Callable[[dict[str, Any], str, Any], None]] = dict[
+    str, Any
+].__setitem__
+_set_element: Final[Callable[[list[Any], int, Any], None]] = list[Any].__setitem__
+_append: Final[Callable[[list[Any], Any], None]] = list[Any].append
 
 
 def _refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
@@ -64,7 +70,7 @@ class JsonObject(dict[str, "JsonValue"]):
 
     def __new__(cls, members: Mapping[str, object] | Iterable[Any] = ()) -> Self:
         new: Self = dict.__new__(cls)
-        _fill(new, _frozen_members(dict(members), (), 1))
+        fill_object(new, _frozen_members(dict(members), (), 1))
         return new
 
     def __init__(self, members: Mapping[str, object] | Iterable[Any] = ()) -> None:
@@ -116,7 +122,7 @@ class JsonArray(list["JsonValue"]):
 
     def __new__(cls, elements: Iterable[object] = ()) -> Self:
         new: Self = list.__new__(cls)
-        _extend(new, _frozen_elements(list(elements), (), 1))
+        fill_array(new, _frozen_elements(list(elements), (), 1))
         return new
 
     def __init__(self, elements: Iterable[object] = ()) -> None:
@@ -177,14 +183,45 @@ def is_array(value: Any) -> TypeGuard[list[Any]]:
 def trusted_object(members: Mapping[str, JsonValue]) -> JsonObject:
     """Freeze a shallow mapping whose values are frozen already; checks nothing."""
     new = dict.__new__(JsonObject)
-    _fill(new, members)
+    fill_object(new, members)
     return new
 
 
 def trusted_array(elements: Iterable[JsonValue]) -> JsonArray:
     """Freeze a shallow iterable whose elements are frozen already; checks nothing."""
     new = list.__new__(JsonArray)
-    _extend(new, elements)
+    fill_array(new, elements)
+    return new
+
+
+def with_member(
+    members: Mapping[str, JsonValue], name: str, value: JsonValue
+) -> JsonObject:
+    """Copy an object of frozen values with one member set.
+
+    A name that is there keeps its position, a new one goes last.
+    """
+    new = dict.__new__(JsonObject)
+    fill_object(new, members)
+    _set_member(new, name, value)
+    return new
+
+
+def with_element(
+    elements: Iterable[JsonValue], index: int, value: JsonValue
+) -> JsonArray:
+    """Copy an array of frozen values with the element at a valid index set."""
+    new = list.__new__(JsonArray)
+    fill_array(new, elements)
+    _set_element(new, index, value)
+    return new
+
+
+def with_addition(elements: Iterable[JsonValue], value: JsonValue) -> JsonArray:
+    """Copy an array of frozen values with one more at its end."""
+    new = list.__new__(JsonArray)
+    fill_array(new, elements)
+    _append(new, value)
     return new
 
 
@@ -199,6 +236,9 @@ def freeze(value: object) -> JsonValue:
         EncodeError: ``unsupported_type``, ``key_not_string``, ``not_finite``,
             ``integer_too_large`` or ``too_deep``, with the path of the value.
     """
+    kind: Any = value.__class__
+    if kind is JsonObject or kind is JsonArray:
+        return cast("JsonValue", value)
     return _frozen(value, (), 1)
 
 
@@ -249,10 +289,16 @@ def whole_text(text: str) -> str:
 def depth(value: JsonValue) -> int:
     """Count the containers inside one another: 0 for a scalar, 2 for ``[[1]]``."""
     if isinstance(value, dict):
-        return 1 + max(map(depth, value.values()), default=0)
-    if isinstance(value, list):
-        return 1 + max(map(depth, value), default=0)
-    return 0
+        parts: Iterable[JsonValue] = value.values()
+    elif isinstance(value, list):
+        parts = value
+    else:
+        return 0
+    deepest = 0
+    for part in parts:
+        if part.__class__ is not str and isinstance(part, _CONTAINERS):
+            deepest = max(deepest, depth(part))
+    return deepest + 1
 
 
 _Path: TypeAlias = tuple[str | int, ...]

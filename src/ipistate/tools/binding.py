@@ -29,16 +29,19 @@ def bind(tool: Tool, arguments: JsonObject) -> Mapping[str, JsonValue]:
     Raises:
         Refused: ``TypeError`` for an unknown, reserved or missing argument.
     """
-    bound = {name: value for name, value in arguments.items() if value is not None}
+    bound: Mapping[str, JsonValue] = arguments
+    if None in arguments.values():
+        bound = {name: value for name, value in arguments.items() if value is not None}
+    names = bound.keys()
+    if names <= tool.known and names >= tool.needed:
+        return bound
     for name in bound:
-        if name not in tool.names:
+        if name not in tool.known:
             _check_unknown(tool, name)
     missing = [name for name in tool.required if name not in bound]
     if missing:
         raise _missing(tool.name, missing)
-    if len(bound) > len(tool.names) or not bound.keys() <= set(tool.names):
-        return {name: bound[name] for name in tool.names if name in bound}
-    return bound
+    return {name: bound[name] for name in tool.names if name in bound}
 
 
 def _check_unknown(tool: Tool, name: str) -> None:

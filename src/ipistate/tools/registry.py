@@ -37,8 +37,22 @@ class Tool:
     """Collections it may change; they are read as well."""
     run: Function = attrs.field(repr=False)
     names: tuple[str, ...] = attrs.field(repr=False)
+    """Parameters in declaration order; ``known`` is the same as a set."""
     required: tuple[str, ...] = attrs.field(repr=False)
+    """Those without a default; ``needed`` is the same as a set."""
     ignores_unknown: bool = attrs.field(repr=False)
+    known: frozenset[str] = attrs.field(
+        init=False,
+        repr=False,
+        eq=False,
+        default=attrs.Factory(lambda one: frozenset(one.names), takes_self=True),
+    )
+    needed: frozenset[str] = attrs.field(
+        init=False,
+        repr=False,
+        eq=False,
+        default=attrs.Factory(lambda one: frozenset(one.required), takes_self=True),
+    )
 
 
 def tool(

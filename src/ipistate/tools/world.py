@@ -28,8 +28,10 @@ from ipistate.values import (
     JsonObject,
     JsonValue,
     depth,
-    trusted_array,
     trusted_object,
+    with_addition,
+    with_element,
+    with_member,
 )
 
 
@@ -56,14 +58,10 @@ def place(container: JsonValue, key: JsonValue, value: JsonValue) -> JsonValue:
     A key that is there keeps its position, a new one goes last.
     """
     if isinstance(container, dict):
-        changed = dict(container)
-        changed[key] = value  # type: ignore[index]
-        return trusted_object(changed)
+        return with_member(container, key, value)  # type: ignore[arg-type]
     if isinstance(container, list):
         where = index_of(container, key, "list assignment index out of range")
-        elements = list(container)
-        elements[where] = value
-        return trusted_array(elements)
+        return with_element(container, where, value)
     shown = f"'{type_name(container)}' object does not support item assignment"
     raise Refused("TypeError", shown)
 
@@ -71,7 +69,7 @@ def place(container: JsonValue, key: JsonValue, value: JsonValue) -> JsonValue:
 def push(container: JsonValue, value: JsonValue) -> JsonArray:
     """Return an array with one more element (``push C``)."""
     if isinstance(container, list):
-        return trusted_array([*container, value])
+        return with_addition(container, value)
     raise no_attribute(container, "append")
 
 
@@ -89,9 +87,7 @@ def with_collection(
     """
     if level + depth(put) > MAX_DEPTH:
         raise Refused("ValueError", f"more than {MAX_DEPTH} levels of nesting")
-    changed = dict(world)
-    changed[collection] = content
-    return trusted_object(changed)
+    return with_member(world, collection, content)
 
 
 def assign(row: JsonValue, members: Mapping[str, JsonValue]) -> JsonValue:

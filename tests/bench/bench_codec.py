@@ -1,0 +1,32 @@
+"""decode, encode: against orjson alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import orjson
+
+from ipistate import decode, encode
+from measure import compare, repeated
+from report import Row, row
+from worlds import clinic, compact
+
+
+_LOADS = "orjson.loads"
+
+
+def rows() -> Iterator[Row]:
+    """Measure both directions on dense records and on longer texts."""
+    for kind, notes in (("", 120), (", longer texts", 800)):
+        data = compact(clinic(60_000, notes=notes))
+        value, plain = decode(data), orjson.loads(data)
+        reading = compare(
+            repeated(lambda data=data: decode(data), 50),
+            repeated(lambda data=data: orjson.loads(data), 50),
+        )
+        yield row(f"decode, 60 kB{kind}", _LOADS, reading, 3.5)
+        writing = compare(
+            repeated(lambda value=value: encode(value), 100),
+            repeated(lambda plain=plain: orjson.dumps(plain), 100),
+        )
+        yield row(f"encode, 60 kB{kind}", "orjson.dumps", writing, 1.25)

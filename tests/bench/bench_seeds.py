@@ -1,0 +1,39 @@
+"""Seeding a session from the bytes of a request."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+from collections.abc import Iterator
+
+from ipistate.server.pool import SeedPool
+from measure import compare, fresh, repeated
+from report import Row, row
+from worlds import clinic, task_row
+
+
+_FLOOR = "json.loads + copy.deepcopy"
+_POOL_BYTES = 64 * 2**20
+
+
+def rows() -> Iterator[Row]:
+    """Measure a row that was never seen, seen before, and seen in another rollout."""
+    world = clinic(50_000)
+    body = task_row(world)
+
+    def load() -> None:
+        copy.deepcopy(json.loads(body)["environment"])
+
+    floor = repeated(load, 20)
+    new = fresh(lambda: SeedPool(_POOL_BYTES), lambda pool: pool.seed(body), 20)
+    yield row("seed 50 kB, new row", _FLOOR, compare(new, floor), 0.2)
+    pool = SeedPool(_POOL_BYTES)
+    copies = iter(lambda: bytes(bytearray(body)), None)
+    again = fresh(lambda: next(copies), pool.seed, 100)
+    yield row("seed 50 kB, same bytes again", _FLOOR, compare(again, floor), 0.03)
+    others = (task_row(world, rollout) for rollout in range(1, 10_000))
+    rollout = fresh(lambda: next(others), pool.seed, 20)
+    note = "the bytes differ, the world does not"
+    found = compare(rollout, floor)
+    yield row("seed 50 kB, same world, other rollout", _FLOOR, found, 0.2, note)
