@@ -1,0 +1,70 @@
+"""A scenario: a world, the calls to make in it and the tools that answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from hypothesis import strategies as st
+
+from ipistate.environment import Environment
+from ipistate.testing.calls import tool_calls
+from ipistate.testing.worlds import COMMON, damaged, worlds
+from ipistate.tools import TOOLS, Tool
+from ipistate.transition import ToolCall, Transition, call_tool, replay
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from hypothesis.strategies import SearchStrategy
+
+    from ipistate.tools.row import Row
+
+
+@attrs.frozen(kw_only=True)
+class Scenario:
+    """What a law is checked on."""
+
+    environment: Environment
+    calls: tuple[ToolCall, ...]
+    tools: Mapping[str, Tool] = attrs.field(default=TOOLS, repr=False)
+
+    def step(self, environment: Environment, call: ToolCall) -> Transition:
+        """Execute one call with the scenario's tools."""
+        return call_tool(environment, call.name, call.arguments, tools=self.tools)
+
+    def run(
+        self, environment: Environment | None = None, start: int = 0
+    ) -> tuple[Transition, ...]:
+        """Execute the calls from ``start`` on, in the scenario's world or another."""
+        world = self.environment if environment is None else environment
+        return tuple(replay(world, self.calls[start:], tools=self.tools))
+
+
+def scenarios(
+    records: Mapping[str, type[Row]],
+    tools: Mapping[str, Tool] = TOOLS,
+    others: Mapping[str, SearchStrategy[Any]] = COMMON,
+) -> SearchStrategy[Scenario]:
+    """Scenarios of a domain: sound worlds and damaged ones, up to eight calls.
+
+    Args:
+        records: Typed rows by collection, for well-formed tables.
+        tools: The tools that are called.
+        others: Strategies of collections without typed rows.
+    """
+    sound = worlds(records, others)
+    any_world = st.one_of(sound, sound, damaged(sound))
+    return any_world.flatmap(lambda world: _in_world(world, tools))
+
+
+def _in_world(
+    environment: Environment, tools: Mapping[str, Tool]
+) -> SearchStrategy[Scenario]:
+    calls = st.lists(tool_calls(environment, tools), min_size=1, max_size=8).map(tuple)
+    return st.builds(
+        Scenario, environment=st.just(environment), calls=calls, tools=st.just(tools)
+    )

@@ -1,0 +1,78 @@
+"""Strategies for traces: the output items of a model's response, as they really come."""
+
+from __future__ import annotations
+
+import json
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import strategies as st
+
+from ipistate.testing.calls import arguments
+from ipistate.testing.json_values import json_strings, plain_json
+from ipistate.tools import TOOLS, Tool
+from ipistate.values import thaw
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hypothesis.strategies import SearchStrategy
+
+    from ipistate.environment import Environment
+
+
+def output_items(
+    environment: Environment, tools: Mapping[str, Tool] = TOOLS
+) -> SearchStrategy[list[dict[str, Any]]]:
+    """Lists of Responses API output items with calls of the given tools.
+
+    Arguments are JSON text; now and then it is broken, encoded twice or no object.
+    Messages, reasoning and call outputs stand between the calls.
+    """
+    call = st.sampled_from(sorted(tools)).flatmap(
+        lambda name: _call(tools[name], environment)
+    )
+    return st.lists(st.one_of(call, call, _other()), max_size=6)
+
+
+def _call(tool: Tool, environment: Environment) -> SearchStrategy[dict[str, Any]]:
+    good = arguments(tool, environment).map(lambda given: json.dumps(thaw(given)))
+    odd = st.one_of(
+        good.map(json.dumps),
+        good.map(lambda text: text[:-1]),
+        plain_json(3).map(json.dumps),
+        json_strings(),
+    )
+    return st.fixed_dictionaries(
+        {
+            "type": st.just("function_call"),
+            "call_id": st.sampled_from(("call_1", "call_2")),
+            "name": st.just(tool.name),
+            "arguments": st.one_of(good, good, good, odd),
+        }
+    )
+
+
+def _other() -> SearchStrategy[dict[str, Any]]:
+    text = st.fixed_dictionaries(
+        {"type": st.just("output_text"), "text": json_strings()}
+    )
+    message = st.fixed_dictionaries(
+        {
+            "type": st.just("message"),
+            "role": st.just("assistant"),
+            "content": st.lists(text, max_size=2),
+        }
+    )
+    reply = st.fixed_dictionaries(
+        {
+            "type": st.just("function_call_output"),
+            "call_id": st.just("call_1"),
+            "output": json_strings(),
+        }
+    )
+    thought = st.fixed_dictionaries(
+        {"type": st.just("reasoning"), "summary": st.lists(text, max_size=1)}
+    )
+    return st.one_of(message, reply, thought)
