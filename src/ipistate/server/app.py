@@ -42,7 +42,7 @@ def create_app(settings: ServerSettings | None = None) -> Starlette:
     cookie = SessionCookie(settings.cookie_name, str(secret))
     routes = DataPlane(settings, shell.sessions).routes()
     if token is not None:
-        routes = [*ControlPlane(shell, token).routes(), *routes]
+        routes = [*routes, *ControlPlane(shell, token).routes()]
     app = Starlette(
         routes=routes,
         middleware=[

@@ -45,11 +45,12 @@ def refuse_workers(environ: Mapping[str, str], workers: int = 1) -> None:
 class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        for listener in sockets or ():
+        listeners = [one for server in self.servers for one in server.sockets]
+        for listener in listeners:
             host, port = listener.getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
             sys.stderr.write(f"ipistate: serving on http://{shown}:{port}\n")
-            sys.stderr.flush()
+        sys.stderr.flush()
 
 
 def run(
@@ -78,8 +79,4 @@ def run(
         server_header=False,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
-    listener = config.bind_socket()
-    try:
-        _Server(config).run(sockets=[listener])
-    finally:
-        listener.close()
+    _Server(config).run()
