@@ -34,10 +34,13 @@ nitpicky = True
 # Types of Python and of other packages: their manuals are not read, so that a build
 # needs no network.
 nitpick_ignore_regex = [
-    ("py:.*", r"(collections|typing|types|starlette|pathlib|re|enum)\..*"),
-    ("py:.*", r"(Any|Self|T|V|S|Mapping|Iterable|Iterator|Callable|Collection)"),
+    ("py:.*", r"(collections|typing|types|starlette|pathlib|hypothesis)\..*"),
+    (
+        "py:.*",
+        r"(Any|Self|T|V|S|Mapping|Iterable|Iterator|Callable|Collection|SearchStrategy)",
+    ),
     ("py:.*", r"(Path|Secret|Freeze|Row|Finding|Function|MappingProxyType|Severity)"),
-    ("py:.*", r"(Rollout|Aggregate|ipistate\.checkpoint\.state\.S)"),
+    ("py:.*", r"(Rollout|Aggregate|WorldMachine|ipistate\.checkpoint\.state\.S)"),
 ]
 
 
