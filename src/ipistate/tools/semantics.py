@@ -42,6 +42,10 @@ class Absent:
 
 ABSENT: Final = Absent()
 
+# Tuples, because a union of types is made anew wherever it is written.
+_CONTAINERS: Final = (list, dict)
+_ITERABLE: Final = (list, str, dict)
+
 _NAMES: Final[dict[type, str]] = {
     JsonObject: "dict",
     JsonArray: "list",
@@ -88,7 +92,7 @@ def lower(value: JsonValue) -> str:
 
 def iterate(value: JsonValue) -> Iterable[JsonValue]:
     """Visit elements of an array, characters of a string, keys of an object."""
-    if isinstance(value, list | str | dict):
+    if isinstance(value, _ITERABLE):
         return value
     raise Refused("TypeError", f"'{type_name(value)}' object is not iterable")
 
@@ -103,7 +107,7 @@ def walk(table: JsonValue) -> Iterable[JsonValue]:
 def contains(container: JsonValue, key: JsonValue) -> bool:
     """Test membership: a key of an object, an element of an array, a part of a text."""
     if isinstance(container, dict):
-        if isinstance(key, list | dict):
+        if isinstance(key, _CONTAINERS):
             raise Refused("TypeError", f"unhashable type: '{type_name(key)}'")
         return key in container
     if isinstance(container, list):
@@ -140,6 +144,8 @@ def index_of(array: list[JsonValue], key: JsonValue, out_of_range: str) -> int:
 
 def find(container: JsonValue, key: JsonValue) -> JsonValue | Absent:
     """Look a record up; ``ABSENT`` if the key is not in the container."""
+    if isinstance(container, dict) and isinstance(key, str):
+        return container.get(key, ABSENT)  # the usual case, and the same in one step
     return take(container, key) if contains(container, key) else ABSENT
 
 
