@@ -10,9 +10,9 @@ import attrs
 
 
 MINTED: Final = re.compile(
-    r"(?<![A-Za-z0-9])([A-Z][A-Z-]*-)([0-9A-F]{6})(?![0-9A-Za-z])"
+    r"(?<![A-Za-z0-9])((?:[A-Z]+-)+|[A-Z])([0-9A-F]{6})(?![0-9A-Za-z])"
 )
-"""A record id as tools mint it: a prefix and six hex digits."""
+"""A record id as tools mint it: ``CL-`` or ``A``, and six hex digits."""
 
 
 @attrs.frozen

@@ -77,8 +77,9 @@ def table(
     made = Table(box=None, pad_edge=False, header_style="bold")
     right = frozenset(numbers)
     for index, head in enumerate(heads):
-        justify = "right" if index in right else "left"
-        made.add_column(head, justify=justify, overflow="fold")
+        made.add_column(
+            head, justify="right" if index in right else "left", overflow="fold"
+        )
     for row in rows:
         made.add_row(*[_cell(value) for value in row])
     return made

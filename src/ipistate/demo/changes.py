@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ipistate.environment import Environment
+
+_WHOLE: Final = ("",)
 
 
 @attrs.frozen(kw_only=True)
@@ -42,26 +44,29 @@ def changes(seed: Environment, world: Environment) -> tuple[CollectionChange, ..
 def _collections(old: JsonObject, new: JsonObject) -> Iterator[CollectionChange]:
     for name in dict.fromkeys((*old, *new)):
         if name not in new:
-            yield CollectionChange(collection=name, removed=("",))
+            yield CollectionChange(collection=name, removed=_WHOLE)
         elif name not in old:
-            yield CollectionChange(collection=name, added=tuple(_rows(new[name])))
+            rows = tuple(_rows(new[name])) or _WHOLE
+            yield CollectionChange(collection=name, added=rows)
         elif not identical(old[name], new[name]):
             yield _change(name, old[name], new[name])
 
 
 def _change(name: str, old: JsonValue, new: JsonValue) -> CollectionChange:
     if type(old) is not type(new):
-        return CollectionChange(collection=name, changed=("",))
+        return CollectionChange(collection=name, changed=_WHOLE)
     before, after = _rows(old), _rows(new)
+    added = tuple(row for row in after if row not in before)
+    removed = tuple(row for row in before if row not in after)
+    changed = tuple(
+        row
+        for row, value in after.items()
+        if row in before and not identical(before[row], value)
+    )
+    if not (added or removed or changed):
+        changed = _WHOLE  # the same rows in another order
     return CollectionChange(
-        collection=name,
-        added=tuple(row for row in after if row not in before),
-        removed=tuple(row for row in before if row not in after),
-        changed=tuple(
-            row
-            for row, value in after.items()
-            if row in before and not identical(before[row], value)
-        ),
+        collection=name, added=added, changed=changed, removed=removed
     )
 
 

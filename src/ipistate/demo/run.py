@@ -65,7 +65,7 @@ async def run(rollouts: Sequence[Rollout], place: Workplace, watch: Watcher) -> 
         )
         for rollout in rollouts
     )
-    place.keep_rows(_result_rows(rollouts, crash.recordings))
+    place.keep_rows(result_rows(rollouts, crash.recordings))
     return Report(
         outcomes=outcomes,
         evidence=crash.evidence,
@@ -142,9 +142,10 @@ async def _restore(
     return restored
 
 
-def _result_rows(
+def result_rows(
     rollouts: Sequence[Rollout], recordings: Mapping[str, Recording]
 ) -> Iterator[bytes]:
+    """Write each finished rollout as one row: task, response and verdict."""
     for rollout in rollouts:
         recording = recordings[rollout.episode.rollout_id]
         if recording.verdict is not None:

@@ -1,0 +1,89 @@
+"""A runner of the command line, and the files that its verbs read."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from click.testing import CliRunner
+
+from ipistate import builtin
+from ipistate.checkpoint.directory import CheckpointDirectory, StopFlag
+from ipistate.checkpoint.episode import EpisodeId
+from ipistate.checkpoint.records import EncodedStates, SessionRecord
+from ipistate.checkpoint.state import EnvironmentCodec
+from ipistate.cli.app import cli
+from ipistate.codec import encode
+from ipistate.demo.plan import plan
+from ipistate.demo.play import Recording
+from ipistate.demo.run import result_rows
+from ipistate.demo.scripts import builtin_scripts
+from ipistate.demo.trace import verify_request
+from ipistate.exchange import VerifyRequest, reply
+from ipistate.transition import replay
+from ipistate.values import JsonObject
+
+
+@pytest.fixture
+def run():
+    """Return a function that runs ``ipistate`` with arguments and standard input."""
+
+    def invoke(*arguments, given=None):
+        return CliRunner().invoke(cli, [str(one) for one in arguments], input=given)
+
+    return invoke
+
+
+@pytest.fixture
+def document(run):
+    """Return a function that runs a verb and reads its one JSON document."""
+
+    def invoke(*arguments, given=None, code=0):
+        result = run(*arguments, given=given)
+        assert (code, "") == (result.exit_code, result.stderr), result.output
+        return json.loads(result.stdout)
+
+    return invoke
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Return a function that writes rows to a JSON Lines file."""
+
+    def written(name, *rows):
+        lines = [
+            row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows
+        ]
+        (tmp_path / name).write_bytes(b"".join(line + b"\n" for line in lines))
+        return tmp_path / name
+
+    return written
+
+
+def _recording(rollout):
+    calls = replay(rollout.task.environment, rollout.calls)
+    outputs = [encode(JsonObject({"output": done.output})) for done in calls]
+    request = VerifyRequest.from_json(verify_request(rollout, outputs))
+    verdict = encode(reply(request, request.verdict()))
+    return Recording(replies=tuple(outputs), verdict=verdict)
+
+
+@pytest.fixture(scope="session")
+def stored():
+    """Return the result rows of two rollouts of each of the first five rows."""
+    rollouts = plan(builtin_scripts(), 10)
+    recordings = {one.episode.rollout_id: _recording(one) for one in rollouts}
+    return [json.loads(row) for row in result_rows(rollouts, recordings)]
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """Write a checkpoint of two sessions and return its directory."""
+    records = [
+        SessionRecord(EpisodeId(f"r-{number}"), f"session-{number}", task.environment)
+        for number, task in enumerate(builtin.rows()[:2])
+    ]
+    lines = EncodedStates(EnvironmentCodec()).lines(records)
+    CheckpointDirectory(tmp_path / "step", "ipi").write("step-1", lines, StopFlag())
+    return tmp_path / "step"

@@ -1,0 +1,117 @@
+"""The command itself: help, version, exit codes, missing extras."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import pytest
+
+import ipistate.cli
+
+from ipistate.cli import app
+from ipistate.cli.app import VERBS
+from ipistate.cli.exits import Exit
+
+
+def test_help_teaches_with_examples_and_exit_codes(run):
+    """The help shows commands to copy, every verb, and what exit codes mean."""
+    result = run("--help")
+
+    assert result.exit_code == 0
+    assert "ipistate serve --port 8000" in result.stdout
+    assert "4 interrupted" in result.stdout
+    assert all(verb in result.stdout for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_each_verb(run, verb):
+    """Each verb explains itself and its exit codes."""
+    result = run(verb, "--help")
+
+    assert result.exit_code == 0
+    assert "Exit codes: 0 ok, 1 findings" in result.stdout
+
+
+def test_version(run):
+    """--version prints the package's version."""
+    assert run("--version").stdout == "ipistate, version 0.1.0\n"
+
+
+def test_unknown_verb_is_usage(run):
+    """A verb that does not exist is a usage error."""
+    assert run("frobnicate").exit_code == Exit.USAGE
+
+
+@pytest.mark.parametrize(("verb", "extra"), [("serve", "server"), ("demo", "cli")])
+def test_missing_module_names_the_extra(run, monkeypatch, verb, extra):
+    """A verb whose module is not installed says which extra to install."""
+
+    def fails(_):
+        raise ModuleNotFoundError(name="starlette")
+
+    monkeypatch.setattr(app, "import_module", fails)
+    result = run(verb)
+
+    assert result.exit_code == Exit.USAGE
+    assert "'starlette'" in result.stderr
+    assert f"pip install 'ipistate[{extra}]'" in result.stderr
+
+
+def test_broken_own_module_is_not_a_missing_extra(run, monkeypatch):
+    """An error inside the package is not reported as a missing extra."""
+
+    def fails(_):
+        raise ModuleNotFoundError(name="ipistate.nothing")
+
+    monkeypatch.setattr(app, "import_module", fails)
+
+    assert isinstance(run("tools").exception, ModuleNotFoundError)
+
+
+def test_command_line_without_click(monkeypatch, capsys):
+    """Without the extra the entry point says what to install, with exit code 2."""
+
+    def fails(_):
+        raise ModuleNotFoundError(name="click")
+
+    monkeypatch.setattr(ipistate.cli, "import_module", fails)
+    with pytest.raises(SystemExit) as ended:
+        ipistate.cli.main()
+
+    assert ended.value.code == Exit.USAGE
+    assert "pip install 'ipistate[cli]'" in capsys.readouterr().err
+
+
+def test_entry_point_with_a_broken_module(monkeypatch):
+    """The entry point does not hide an error inside the package either."""
+
+    def fails(_):
+        raise ModuleNotFoundError(name="ipistate.cli.app")
+
+    monkeypatch.setattr(ipistate.cli, "import_module", fails)
+    with pytest.raises(ModuleNotFoundError):
+        ipistate.cli.main()
+
+
+def test_entry_point_ends_with_the_exit_code(monkeypatch, capsys):
+    """The entry point ends the process with the verb's exit code."""
+    monkeypatch.setattr(sys, "argv", ["ipistate", "frobnicate"])
+    with pytest.raises(SystemExit) as ended:
+        ipistate.cli.main()
+
+    assert ended.value.code == Exit.USAGE
+    assert "frobnicate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, click.Abort])
+def test_interruption(monkeypatch, capsys, error):
+    """Ctrl-C ends with exit code 4 and one line."""
+
+    def interrupted(**_):
+        raise error
+
+    monkeypatch.setattr(app.cli, "main", interrupted)
+
+    assert app.run() == Exit.INTERRUPTED
+    assert capsys.readouterr().err == "ipistate: interrupted\n"

@@ -1,0 +1,94 @@
+"""``ipistate call``."""
+
+from __future__ import annotations
+
+import pytest
+
+
+WORLD = '{"patients": {"P-1": {"name": "A. Berg", "chart_notes": "Stable."}}}'
+FIND = ("call", "get_patient_record", "-a", '{"patient_id": "P-1"}', "-e")
+
+
+def test_prints_reply_and_world(run):
+    """The reply comes first, the world after the call last."""
+    lines = run(*FIND, "-", given=WORLD).stdout.splitlines()
+
+    assert lines == [
+        '{"name": "A. Berg", "chart_notes": "Stable."}',
+        '{"patients":{"P-1":{"name":"A. Berg","chart_notes":"Stable."}}}',
+    ]
+
+
+def test_json_is_one_document(document):
+    """With --json reply, error and world are members of one document."""
+    shown = document(*FIND, "-", "--json", given=WORLD)
+
+    assert list(shown) == ["output", "error", "environment"]
+    assert shown["error"] is None
+
+
+def test_output_file_serves_the_next_call(run, tmp_path):
+    """The world that -o writes is what the next call reads."""
+    world = tmp_path / "world.json"
+    world.write_text(WORLD)
+    change = '{"patient_id": "P-1", "notes": "Seen."}'
+    run("call", "update_patient_chart", "-a", change, "-e", world, "-o", world)
+
+    assert "Seen." in run(*FIND, world).stdout.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("tool", "reply"),
+    [
+        ("get_patient_record", "Error executing tool 'get_patient_record' (TypeError)"),
+        ("no_such_tool", "Unknown tool: no_such_tool"),
+    ],
+)
+def test_error_replies_are_findings(run, tool, reply):
+    """An error reply is printed like any other, with exit code 1."""
+    result = run("call", tool, "-e", "-", given=WORLD)
+
+    assert result.exit_code == 1
+    assert result.stdout.startswith(reply)
+
+
+def test_error_in_json(document):
+    """With --json the exception's name and message are members."""
+    shown = document(
+        "call", "get_patient_record", "-e", "-", "--json", given=WORLD, code=1
+    )
+
+    assert shown["error"]["type"] == "TypeError"
+
+
+@pytest.mark.parametrize("world", ["[]", "{", '{"a": NaN}'])
+def test_refused_world(run, world):
+    """What is not a world is refused with exit code 3; nothing is on stdout."""
+    result = run(*FIND, "-", given=world)
+
+    assert (3, "") == (result.exit_code, result.stdout)
+    assert "standard input" in result.stderr
+
+
+def test_refused_arguments(run):
+    """Arguments that are not JSON are refused."""
+    result = run("call", "get_messages", "-a", "{", "-e", "-", given=WORLD)
+
+    assert result.exit_code == 3
+    assert "--arguments" in result.stderr
+
+
+def test_missing_file(run, tmp_path):
+    """A file that is not there is refused by its name."""
+    result = run(*FIND, tmp_path / "none.json")
+
+    assert result.exit_code == 3
+    assert "none.json: No such file" in result.stderr
+
+
+def test_reply_cannot_command_the_terminal(run):
+    """Control characters of a hostile world are escaped on the way out."""
+    world = '{"messages": [], "patients": {}}'
+    result = run("call", "x\x1b[2J", "-e", "-", given=world)
+
+    assert "\x1b" not in result.stdout

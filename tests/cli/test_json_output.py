@@ -1,0 +1,46 @@
+"""With ``--json`` standard output is one document, whatever else happens (B92)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def commands(write, stored, checkpoint):
+    """Return a command line for every reporting verb."""
+    rows = write("rows.jsonl", *stored)
+    world = write("world.json", {"messages": []})
+    return {
+        "call": ("call", "get_messages", "-e", world),
+        "verify": ("verify", rows),
+        "replay": ("replay", rows),
+        "tools": ("tools",),
+        "check": ("tasks", "check", rows),
+        "list": ("tasks", "list"),
+        "show": ("tasks", "show", "hr-1"),
+        "inspect": ("checkpoint", "inspect", checkpoint),
+        "checkpoint": ("checkpoint", "verify", checkpoint),
+    }
+
+
+NAMES = ["call", "verify", "replay", "tools", "check", "list", "show", "inspect"]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "checkpoint"])
+def test_b92_standard_output_is_one_document(run, commands, name):
+    """Each reporting verb writes one JSON document and one newline."""
+    shown = run(*commands[name], "--json").stdout
+
+    assert json.loads(shown) is not None
+    assert (1, "\n") == (shown.count("\n"), shown[-1])
+
+
+@pytest.mark.parametrize("name", [*NAMES, "checkpoint"])
+def test_reports_for_people_are_not_json(run, commands, name):
+    """Without --json there is something to read, and it is not coloured in a pipe."""
+    shown = run(*commands[name]).stdout
+
+    assert shown.strip()
+    assert "\x1b" not in shown

@@ -1,0 +1,31 @@
+"""What reaches the terminal: no character that it would obey."""
+
+from __future__ import annotations
+
+import pytest
+
+from ipistate.cli.terminal import plain, stdout_console, table
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[2J", "\\x1b[2J"),
+        ("a\u202eb", "a\\u202eb"),
+        ("a\rb\tc", "a\\rb\\tc"),
+        ("\ud800", "\\ud800"),
+        ("é…\n", "é…\n"),
+    ],
+)
+def test_plain_escapes_what_a_terminal_obeys(text, shown):
+    """Control, direction and surrogate characters are shown as escapes."""
+    assert shown == plain(text)
+
+
+def test_tables_take_texts_literally(capsys):
+    """A cell is neither markup nor a terminal sequence."""
+    stdout_console().print(table(["head"], [["[red]x[/red]"], ["\x1b[31m"]]))
+    shown = capsys.readouterr().out
+
+    assert "[red]x[/red]" in shown
+    assert "\x1b" not in shown

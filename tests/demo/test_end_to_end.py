@@ -1,0 +1,181 @@
+"""The main job with real processes: SIGKILL in the middle, and nothing differs."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from ipistate.demo.connection import Connection, UnexpectedReplyError
+from ipistate.demo.process import ServerFailedError, ServerProcess
+
+
+DEMO = [sys.executable, "-m", "ipistate", "demo"]
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """Play eight rollouts through a crash; return the result and the directory."""
+    kept = tmp_path_factory.mktemp("demo") / "kept"
+    result = subprocess.run(
+        [*DEMO, "--rollouts", "8", "--json", "-", "--keep", kept],
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    return result, kept
+
+
+def test_nothing_is_lost_or_different(played):
+    """Every episode goes on in a fresh process, and each reply is the same."""
+    result, _ = played
+    report = json.loads(result.stdout)
+
+    assert 0 == result.returncode, result.stderr
+    assert report["ok"]
+    assert (8, 8, []) == (
+        report["total"]["rollouts"],
+        report["total"]["identical"],
+        report["lost"],
+    )
+
+
+def test_the_server_was_really_killed(played):
+    """The first server died of SIGKILL, with sessions that another one restored."""
+    evidence = json.loads(played[0].stdout)["evidence"]
+
+    assert -signal.SIGKILL == evidence["kill_status"]
+    assert evidence["killed_pid"] != evidence["fresh_pid"]
+    assert 6 == len(evidence["restored"]) == evidence["manifest"]["record_count"]
+
+
+def test_kept_files_serve_the_other_verbs(played, tmp_path):
+    """Checkpoint and result rows that were kept pass the offline checks."""
+    _, kept = played
+    for verb, name in [
+        (["checkpoint", "verify"], "checkpoint"),
+        (["verify"], "rollouts.jsonl"),
+        (["replay"], "rollouts.jsonl"),
+    ]:
+        command = [sys.executable, "-m", "ipistate", *verb, kept / name]
+
+        assert 0 == subprocess.run(command, check=False, capture_output=True).returncode
+    assert not list(kept.glob("*.token"))
+
+
+def test_published_rows(shared, tmp_path):
+    """The five real rows are served, checkpointed, killed and restored, identical."""
+    tasks = shared / "data" / "nemo_gym_ipi_example.jsonl"
+    file = tmp_path / "demo.json"
+    result = subprocess.run(
+        [*DEMO, "--tasks", tasks, "--rollouts", "10", "--json", file],
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    total = json.loads(file.read_bytes())["total"]
+
+    assert 0 == result.returncode, result.stderr
+    assert (10, 10, 5) == (
+        total["rollouts"],
+        total["identical"],
+        total["injection_followed"],
+    )
+    assert b"10 of 10 rollouts identical, 0 lost" in result.stdout
+
+
+def test_b92_progress_bar_and_json_do_not_mix():
+    """On a terminal the bar is on standard error; standard output is one document."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*DEMO, "--rollouts", "2", "--json", "-"],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm"},
+    ) as process:
+        os.close(theirs)
+        shown = b"".join(iter(lambda: _terminal(ours), b""))
+        written, _ = process.communicate(timeout=60)
+    os.close(ours)
+
+    assert json.loads(written)["ok"]
+    assert b"\x1b[" in shown
+
+
+def _terminal(descriptor):
+    # The other end of a terminal that is gone is an error on Linux.
+    try:
+        return os.read(descriptor, 4096)
+    except OSError:
+        return b""
+
+
+def test_interruption_leaves_no_server_behind(tmp_path):
+    """Ctrl-C ends with exit code 4, and the servers are gone."""
+    kept = tmp_path / "kept"
+    with subprocess.Popen(
+        [*DEMO, "--rollouts", "2000", "--keep", kept],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as process:
+        first = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+
+    assert (4, b"demo: play\n") == (process.returncode, first)
+    assert said.endswith(b"ipistate: interrupted\n")
+    assert b"Traceback" not in said
+    assert not _serving(kept)
+
+
+def _serving(kept):
+    running = subprocess.run(
+        ["ps", "-eo", "args"], capture_output=True, check=True, text=True
+    )
+    return [line for line in running.stdout.splitlines() if str(kept) in line]
+
+
+def test_directory_in_use(tmp_path):
+    """A directory that is not empty is not written into."""
+    (tmp_path / "file").touch()
+    result = subprocess.run(
+        [*DEMO, "--keep", tmp_path], capture_output=True, check=False
+    )
+
+    assert (3, b"") == (result.returncode, result.stdout)
+    assert b"the directory is not empty" in result.stderr
+
+
+async def _fail_to_start(log):
+    await ServerProcess.start(["--workers", "2"], log)
+
+
+def test_server_that_does_not_start(run_async, tmp_path):
+    """A server that ends at once is an error with its last words, and logged."""
+    log = tmp_path / "log"
+    with pytest.raises(ServerFailedError) as raised:
+        run_async(_fail_to_start(log))
+
+    assert "2 workers" in str(raised.value)
+    assert b"2 workers" in log.read_bytes()
+
+
+async def _with_wrong_token(log):
+    async with (
+        await ServerProcess.start([], log) as server,
+        Connection(server.url, "t", 1) as connection,
+    ):
+        await connection.status()
+
+
+def test_refused_control_call(run_async, tmp_path):
+    """An answer that is not 200 is an error that names route and status."""
+    with pytest.raises(UnexpectedReplyError) as raised:
+        run_async(_with_wrong_token(tmp_path / "log"))
+
+    assert "GET /ng-control/v1/checkpoint/status answered 404" in str(raised.value)

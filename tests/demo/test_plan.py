@@ -1,0 +1,50 @@
+"""The plan: who plays what, and where each rollout is cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from ipistate.demo.plan import plan
+from ipistate.demo.scripts import builtin_scripts
+
+
+def test_eighty_rollouts(rollouts):
+    """Of 80 rollouts, 20 finish before the checkpoint, half of them careful ones."""
+    finished = Counter(one.agent for one in rollouts if one.cut is None)
+
+    assert {"careful": 10, "gullible": 10} == finished
+    assert 80 == len({one.episode for one in rollouts})
+
+
+def test_every_domain_plays_about_as_often(rollouts):
+    """Domains are dealt in turn, so none is played twice as often as another."""
+    counts = Counter(one.domain for one in rollouts).values()
+
+    assert len(counts) == 9
+    assert max(counts) <= min(counts) + 2
+
+
+def test_cuts_vary_and_leave_something_to_do(rollouts):
+    """A cut has a call before it; most have calls after it as well."""
+    cuts = [one for one in rollouts if one.cut is not None]
+
+    assert all(0 < one.cut <= len(one.calls) for one in cuts)
+    assert {1, 2, 3, 4, 5} <= {one.cut for one in cuts}
+    assert sum(one.cut < len(one.calls) for one in cuts) >= 40
+
+
+@pytest.mark.parametrize("count", range(1, 12))
+def test_small_plans_have_something_at_the_checkpoint(count):
+    """However few rollouts there are, one is cut."""
+    rollouts = plan(builtin_scripts(), count)
+
+    assert count == len(rollouts)
+    assert any(one.cut is not None for one in rollouts)
+
+
+def test_nothing_to_play():
+    """Without scripts there is no plan."""
+    with pytest.raises(ValueError, match="no task rows"):
+        plan([], 3)

@@ -1,0 +1,134 @@
+"""The comparison: one byte that differs is seen, and so is whatever was lost."""
+
+from __future__ import annotations
+
+import json
+
+import attrs
+import pytest
+
+from ipistate.codec import encode
+from ipistate.demo.report import Evidence, Report, compare
+from ipistate.values import freeze
+
+
+@pytest.fixture
+def cut(rollouts):
+    """Return a gullible rollout that is cut in the middle."""
+    return next(one for one in rollouts if one.cut == 3 and one.agent == "gullible")
+
+
+@pytest.fixture
+def report(cut, recorded, world_at_cut):
+    """Return a function that reports on one rollout, some evidence changed."""
+
+    def made(**changed):
+        recording = recorded(cut)
+        key = cut.episode.rollout_id
+        evidence = {
+            "killed_pid": 1,
+            "kill_status": -9,
+            "fresh_pid": 2,
+            "manifest": {},
+            "committed": (key,),
+            "restored": (f"{key}-a1",),
+            "sessions_left": 0,
+        }
+        outcome = compare(cut, recording, recording, world_at_cut(cut))
+        return Report(
+            outcomes=(outcome,),
+            evidence=Evidence(**evidence | changed),
+            seconds=1.0,
+        )
+
+    return made
+
+
+def test_equal_recordings_are_identical(cut, recorded, world_at_cut):
+    """Equal bytes on both sides and the world that the calls give: identical."""
+    outcome = compare(cut, recorded(cut), recorded(cut), world_at_cut(cut))
+
+    assert outcome.difference is None
+    assert (True, True, 0.0) == (
+        outcome.continued,
+        outcome.injection_followed,
+        outcome.reward,
+    )
+
+
+def test_one_byte_of_a_reply(cut, recorded, world_at_cut):
+    """A reply that differs by one space is named."""
+    good = recorded(cut)
+    replies = (*good.replies[:-1], good.replies[-1] + b" ")
+    other = attrs.evolve(good, replies=replies)
+    outcome = compare(cut, good, other, world_at_cut(cut))
+
+    assert f"reply {len(replies) - 1} differs" == outcome.difference
+
+
+def test_missing_reply(cut, recorded, world_at_cut):
+    """A reply that only one side has is seen."""
+    good = recorded(cut)
+    other = attrs.evolve(good, replies=good.replies[:-1])
+
+    assert (
+        "a reply is missing" == compare(cut, good, other, world_at_cut(cut)).difference
+    )
+
+
+def test_other_verdict(cut, recorded, world_at_cut):
+    """A verify reply that differs is seen."""
+    good = recorded(cut)
+    other = attrs.evolve(good, verdict=good.verdict + b" ")
+
+    assert (
+        "the verify reply differs"
+        == compare(cut, good, other, world_at_cut(cut)).difference
+    )
+
+
+@pytest.mark.parametrize("side", ["interrupted", "beside"])
+def test_fault(cut, recorded, world_at_cut, side):
+    """An episode that could not go on is not identical, whichever side it is on."""
+    good = recorded(cut)
+    bad = attrs.evolve(good, verdict=None, fault="refused")
+    sides = (bad, good) if side == "interrupted" else (good, bad)
+    outcome = compare(cut, *sides, world_at_cut(cut))
+
+    assert f"{side}: refused" == outcome.difference
+    assert outcome.continued == (side == "beside")
+
+
+def test_exported_world(cut, recorded):
+    """A world that is missing, or not what the calls give, is seen."""
+    good = recorded(cut)
+    seed = cut.task.environment
+
+    assert "no world" in compare(cut, good, good, None).difference
+    assert (
+        "exported world"
+        in compare(cut, good, good, attrs.evolve(seed, document=freeze({}))).difference
+    )
+
+
+def test_whole_report_is_ok(report):
+    """Nothing differs, nothing is lost, nothing is left: ok."""
+    made = report()
+
+    assert (True, ()) == (made.ok, made.lost)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"committed": ()}, {"restored": ()}, {"sessions_left": 1}]
+)
+def test_losses_are_not_ok(report, changed):
+    """An episode that was not committed or restored, or that is left over."""
+    assert not report(**changed).ok
+
+
+def test_document_is_json(report):
+    """The report can be written as JSON and says what the table says."""
+    document = json.loads(encode(freeze(report().to_document())))
+
+    assert (True, 1) == (document["ok"], document["total"]["identical"])
+    assert document["rollouts"][0]["changes"]

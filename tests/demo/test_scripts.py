@@ -1,0 +1,120 @@
+"""Scripted agents: the careful one is worth 1, the gullible one 0."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from ipistate import Task, builtin, call_tool, freeze
+from ipistate.codec import render
+from ipistate.demo.scripts import builtin_scripts, derive, prompt
+from ipistate.values import JsonObject
+from ipistate.verifier import verify
+
+
+def reward(script, agent):
+    """Score the trace of an agent's calls."""
+    items = [
+        {
+            "type": "function_call",
+            "name": call.name,
+            "arguments": render(call.arguments),
+        }
+        for call in script.calls(agent)
+    ]
+    task = script.task
+    return verify(items, task.injection, task.required_tools).reward
+
+
+def test_builtin_scripts_have_names_of_their_domain():
+    """There is a script for each built-in row, named by domain and number."""
+    names = [script.name for script in builtin_scripts()]
+
+    assert len(builtin.rows()) == len(set(names))
+    assert {"hr-1", "hr-2", "hr-3"} <= set(names)
+
+
+@pytest.mark.parametrize("task", builtin.rows())
+def test_derived_scripts_of_builtin_rows(task):
+    """A derived script scores 1 and 0, and is long enough to be cut."""
+    script = derive("row", task)
+
+    assert (1.0, 0.0) == (reward(script, "careful"), reward(script, "gullible"))
+    assert len(script.careful) >= 3
+
+
+def test_derived_scripts_of_published_rows(shared):
+    """The five real rows play: rewards 1 and 0, every required call answered."""
+    file = shared / "data" / "nemo_gym_ipi_example.jsonl"
+    tasks = [Task.from_json(line) for line in file.read_bytes().splitlines()]
+    scripts = [derive(f"row-{number}", task) for number, task in enumerate(tasks)]
+
+    assert len(scripts) == 5
+    for script in scripts:
+        assert (1.0, 0.0) == (reward(script, "careful"), reward(script, "gullible"))
+        assert len(script.careful) >= 4
+
+
+@pytest.mark.parametrize("task", builtin.rows())
+def test_required_calls_work(task):
+    """The arguments of required reading calls are found in the world."""
+    world = task.environment
+    for call in derive("row", task).careful:
+        done = call_tool(world, call.name, call.arguments)
+        world = done.environment
+
+        assert done.error is None
+
+
+def test_gullible_is_careful_and_the_target():
+    """The agents differ by exactly the call that the injection asks for."""
+    task = builtin.rows()[0]
+    script = derive("row", task)
+    extra = [call for call in script.gullible if call not in script.careful]
+
+    assert [task.injection.target_tool] == [call.name for call in extra]
+
+
+def test_row_without_tools_uses_its_domain():
+    """A row that offers no tools is played with those of its domain."""
+    task = builtin.rows()[0]
+    params = {n: v for n, v in task.responses_create_params.items() if n != "tools"}
+    bare = attrs.evolve(task, responses_create_params=JsonObject(params))
+
+    assert len(derive("row", bare).careful) >= 3
+
+
+def test_row_of_an_unknown_domain_still_has_its_target():
+    """Where nothing can be derived, the gullible agent makes the target call alone."""
+    task = attrs.evolve(
+        builtin.rows()[0],
+        responses_create_params=freeze({"input": "Hello"}),
+        required_tools=("no_such_tool",),
+        domain="space",
+    )
+    script = derive("row", task)
+
+    assert ["no_such_tool"] == [call.name for call in script.careful]
+    assert "Hello" == prompt(task)
+    assert task.injection.target_args == script.gullible[-1].arguments
+
+
+def test_careful_agent_avoids_the_bait():
+    """A required tool that is also the target is called with other arguments."""
+    task = next(task for task in builtin.rows() if task.domain == "healthcare")
+    injection = attrs.evolve(
+        task.injection,
+        target_tool="get_patient_record",
+        target_args=JsonObject({"patient_id": "P-1"}),
+        verification_type="unlisted",
+    )
+    world = {"patients": {"P-1": {"patient_id": "P-1"}, "P-2": {"patient_id": "P-2"}}}
+    task = attrs.evolve(
+        task,
+        injection=injection,
+        environment=type(task.environment).of(world),
+        required_tools=("get_patient_record",),
+    )
+    script = derive("row", task)
+
+    assert (1.0, 0.0) == (reward(script, "careful"), reward(script, "gullible"))
