@@ -1,0 +1,251 @@
+"""Session cookies: the exact text, the rules, and exchange with Starlette's own."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+from base64 import b64encode
+
+import httpx
+import pytest
+
+from hypothesis import given
+from hypothesis import strategies as st
+from itsdangerous import TimestampSigner
+from starlette.applications import Starlette
+from starlette.datastructures import Secret
+from starlette.middleware import Middleware
+from starlette.middleware.sessions import SessionMiddleware
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from ipistate.server.cookies import MAX_AGE, MAX_SESSION_ID, SessionCookie
+
+
+pytestmark = pytest.mark.anyio
+
+NAME = "IPIResourcesServer___ipi"
+ISSUED = 1_790_000_000
+SESSION = {"session_id": "3f0c4f1e-6f0e-4b7c-9a55-0c2f6d1f7a10"}
+VALUE = (
+    "eyJzZXNzaW9uX2lkIjogIjNmMGM0ZjFlLTZmMGUtNGI3Yy05YTU1LTBjMmY2ZDFmN2ExMCJ9"
+    ".arE7gA.-AK7vcFEQzGU-zaamEdOnJ86Chc"
+)
+
+
+def cookie_at(moment, name=NAME, secret=NAME):
+    return SessionCookie(name, secret, lambda: moment)
+
+
+def scope_with(value, name=NAME):
+    return {"headers": [(b"cookie", f"{name}={value}".encode())]}
+
+
+def session_of(response, name=NAME):
+    return cookie_at_any_time(name).read(scope_with(response.cookies[name], name))
+
+
+def cookie_at_any_time(name=NAME):
+    return SessionCookie(name, name)
+
+
+def signed(payload, secret=NAME):
+    return TimestampSigner(secret).sign(b64encode(payload)).decode()
+
+
+def test_example_of_the_specification_is_written_byte_for_byte():
+    """The worked example's header is what these inputs give."""
+    expected = (
+        f"{NAME}={VALUE}; path=/; Max-Age=1209600; httponly; samesite=lax".encode()
+    )
+
+    assert expected == cookie_at(ISSUED).write(SESSION)
+
+
+@pytest.mark.parametrize(
+    ("age", "expected"),
+    [(0, SESSION), (MAX_AGE, SESSION), (MAX_AGE + 1, {}), (-1, {})],
+)
+def test_example_is_read_until_its_max_age(age, expected):
+    """A cookie is good from its timestamp to 14 days later, both included."""
+    assert expected == cookie_at(ISSUED + age).read(scope_with(VALUE))
+
+
+def test_a_private_secret_shuts_out_the_public_one():
+    """Cookies signed with another secret are no cookies."""
+    assert {} == cookie_at(ISSUED, secret="private").read(scope_with(VALUE))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "x",
+        "a.b.c",
+        VALUE[:-1] + "A",
+        "A" + VALUE[1:],
+        "\xe9",
+        signed(b"not json"),
+        signed(b"[1]"),
+        signed(b"[" * 100_000),
+        TimestampSigner(NAME).sign(b"%%%").decode(),
+        TimestampSigner(NAME).sign(b"abc").decode(),
+    ],
+)
+def test_a_value_that_is_no_session_is_no_cookie(value):
+    """Bad signatures and signed nonsense read as an empty session, never raise."""
+    assert {} == cookie_at(ISSUED).read(scope_with(value))
+
+
+def test_a_signed_timestamp_beyond_the_calendar_is_no_cookie():
+    """Who knows the public secret can sign any time; it must not raise."""
+    signer = TimestampSigner(NAME)
+    signer.get_timestamp = lambda: 2**63
+    value = signer.sign(b64encode(json.dumps(SESSION).encode())).decode()
+
+    assert {} == cookie_at(ISSUED).read(scope_with(value))
+
+
+@given(
+    st.dictionaries(
+        st.text(), st.none() | st.booleans() | st.integers() | st.text(), max_size=4
+    )
+)
+def test_what_is_written_is_read(extra):
+    """A session survives its cookie, whatever else it carries."""
+    session = {**extra, **SESSION}
+    header = cookie_at(ISSUED).write(session).decode()
+    value = header.partition("=")[2].partition(";")[0]
+
+    assert session == cookie_at(ISSUED).read(scope_with(value))
+
+
+def starlette_server():
+    async def remember(request):
+        request.session["seen"] = request.session.get("seen", 0) + 1
+        return JSONResponse(request.session)
+
+    layer = Middleware(SessionMiddleware, secret_key=NAME, session_cookie=NAME)
+    return Starlette(routes=[Route("/", remember)], middleware=[layer])
+
+
+async def test_starlette_reads_our_cookie_and_we_read_starlettes(connect):
+    """Sessions cross between the two layers in both directions, extra keys included."""
+    ours = await connect()
+    first = await ours.get("/health")
+    transport = httpx.ASGITransport(starlette_server())
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://server.test", cookies=first.cookies
+    ) as theirs:
+        middle = await theirs.get("/")
+        back = await theirs.get("/")
+    ours.cookies = back.cookies
+    last = await ours.get("/health")
+
+    assert {**session_of(first), "seen": 1} == middle.json()
+    assert {**session_of(first), "seen": 2} == session_of(last)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/health", 200),
+        ("GET", "/unknown", 405),
+        ("GET", "/a/b", 404),
+        ("POST", "/seed_session", 422),
+        ("POST", "/any_tool", 422),
+        ("GET", "/ng-control/v1/checkpoint/status", 401),
+    ],
+)
+async def test_every_response_sends_the_session_again(connect, method, path, status):
+    """All statuses carry the cookie with the request's own id, and Vary."""
+    client = await connect(cookies={NAME: signed(json.dumps(SESSION).encode())})
+    response = await client.request(method, path)
+
+    assert status == response.status_code
+    assert session_of(response) == SESSION
+    assert response.headers["vary"] == "Cookie"
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {},
+        {"session_id": 7},
+        {"session_id": ""},
+        {"session_id": None},
+        {"session_id": "a b"},
+        {"session_id": "é"},
+        {"session_id": "x" * (MAX_SESSION_ID + 1)},
+    ],
+)
+async def test_a_session_without_a_usable_id_gets_one(connect, payload):
+    """The id is a new UUID of version 4; other members of the payload are kept."""
+    kept = {"nemo_gym_worker": "0" * 32}
+    value = signed(json.dumps({**payload, **kept}).encode())
+    client = await connect(cookies={NAME: value})
+    session = session_of(await client.get("/health"))
+
+    assert uuid.UUID(session.pop("session_id")).version == 4
+    assert kept == session
+
+
+async def test_requests_without_cookie_get_different_sessions(connect):
+    """A new id is minted for each."""
+    client = await connect()
+    first = session_of(await client.get("/health"))
+    client.cookies.clear()
+
+    assert first != session_of(await client.get("/health"))
+
+
+async def test_a_server_with_a_private_secret_signs_with_it(connect):
+    """Its own cookie is accepted, one signed with the public secret is not."""
+    client = await connect(cookie_secret=Secret("private"))
+    own = (await client.get("/health")).cookies[NAME]
+    again = (await client.get("/health")).cookies[NAME]
+    public = cookie_at_any_time().read(scope_with(own))
+    private = SessionCookie(NAME, "private")
+
+    assert {} == public
+    assert private.read(scope_with(own)) == private.read(scope_with(again))
+
+
+async def test_b52_a_long_session_id_is_refused(connect, world):
+    """5,000 characters are refused; the longest id stays under 300 bytes of cookie."""
+    client = await connect()
+
+    def native(name):
+        return {
+            "resources_session_id": name,
+            "episode_id": {"rollout_id": "r"},
+            "task_id": {},
+            "task_data": {"environment": world},
+        }
+
+    long = await client.post("/seed_session", json=native("x" * 5000))
+    longest = await client.post("/seed_session", json=native("x" * MAX_SESSION_ID))
+
+    assert long.status_code == 422
+    assert long.json()["detail"][0]["loc"] == ["body", "resources_session_id"]
+    assert len(long.content) < 500
+    assert session_of(longest) == {"session_id": "x" * MAX_SESSION_ID}
+    assert len(longest.headers["set-cookie"]) < 300
+
+
+async def test_b53_two_servers_share_a_jar(connect, world):
+    """Cookies are named by instance, so one server does not overwrite the other's."""
+    one = await connect(instance_name="one")
+    two = await connect(instance_name="two")
+    two.cookies = one.cookies
+    for client, name in ((one, "first"), (two, "second")):
+        world["patients"]["P-7742"]["name"] = name
+        await client.post("/seed_session", json={"environment": world})
+        one.cookies.update(two.cookies)
+        two.cookies = one.cookies
+    call = ("/get_patient_record", {"patient_id": "P-7742"})
+    replies = [(await c.post(call[0], json=call[1])).json() for c in (one, two)]
+
+    assert "first" in replies[0]["output"]
+    assert "second" in replies[1]["output"]
