@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
+from ipistate.testing.concise import concise
 from ipistate.values import MAX_DEPTH, JsonObject, JsonValue, freeze
 
 
@@ -50,24 +52,29 @@ _NAMES: Final = (
 )
 
 
+@cache
 def json_numbers() -> SearchStrategy[float]:
     """Integers of any size and finite floats."""
     floats = st.floats(allow_nan=False, allow_infinity=False)
-    return st.one_of(st.sampled_from(_NUMBERS), st.integers(), floats)
+    return concise(st.one_of(st.sampled_from(_NUMBERS), st.integers(), floats))
 
 
+@cache
 def json_strings() -> SearchStrategy[str]:
     """Any text, unpaired surrogates and control characters included."""
     wild = st.text(st.characters(), max_size=12)
-    return st.one_of(st.text(max_size=12), wild, st.sampled_from(_STRINGS))
+    odd = st.sampled_from(_STRINGS)
+    return concise(st.one_of(st.text(max_size=12), wild, odd))
 
 
+@cache
 def json_names() -> SearchStrategy[str]:
     """Names of object members, plain and odd."""
     plain = st.text("abcdefgh_", min_size=1, max_size=6)
-    return st.one_of(plain, json_strings(), st.sampled_from(_NAMES))
+    return concise(st.one_of(plain, json_strings(), st.sampled_from(_NAMES)))
 
 
+@cache
 def plain_json(max_leaves: int = 20, max_depth: int = MAX_DEPTH) -> SearchStrategy[Any]:
     """JSON as plain Python data: ``dict`` and ``list``, not frozen.
 
@@ -89,10 +96,12 @@ def json_objects(max_leaves: int = 20) -> SearchStrategy[JsonObject]:
     return st.dictionaries(json_names(), members, max_size=6).map(JsonObject)
 
 
+@cache
 def _scalars() -> SearchStrategy[Any]:
     return st.one_of(st.none(), st.booleans(), json_numbers(), json_strings())
 
 
+@cache
 def _bushes(max_leaves: int) -> SearchStrategy[Any]:
     return st.recursive(_scalars(), _containers, max_leaves=max_leaves)
 

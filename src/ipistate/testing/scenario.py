@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ipistate.environment import Environment
 from ipistate.testing.calls import tool_calls
+from ipistate.testing.concise import concise
 from ipistate.testing.worlds import COMMON, damaged, worlds
 from ipistate.tools import TOOLS, Tool
 from ipistate.transition import ToolCall, Transition, call_tool, replay
@@ -58,7 +59,7 @@ def scenarios(
     """
     sound = worlds(records, others)
     any_world = st.one_of(sound, sound, damaged(sound))
-    return any_world.flatmap(lambda world: _in_world(world, tools))
+    return concise(any_world.flatmap(lambda world: _in_world(world, tools)))
 
 
 def _in_world(

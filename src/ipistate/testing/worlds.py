@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 import attrs
 
 from hypothesis import strategies as st
 
 from ipistate.environment import Environment
+from ipistate.testing.concise import concise
 from ipistate.testing.json_values import json_names, json_strings, plain_json
 from ipistate.tools.row import Row
 from ipistate.values import MAX_DEPTH, JsonObject, thaw
@@ -64,12 +66,14 @@ def _either_way_round(members: dict[str, Any]) -> SearchStrategy[dict[str, Any]]
 def _member(field: attrs.Attribute[Any]) -> SearchStrategy[Any]:
     if field.name.endswith("_id"):
         return _ids
-    kinds = get_args(field.type) or (field.type,)
-    if NoneType in kinds and len(kinds) == 2:
-        return st.one_of(st.none(), _of_kind(next(k for k in kinds if k)))
-    return _of_kind(field.type)
+    whole: Any = field.type
+    kinds = get_args(whole)
+    if NoneType in kinds and len(kinds) == 2:  # noqa: PLR2004 - ``X | None``
+        return st.one_of(st.none(), _of_kind(kinds[kinds[0] is NoneType]))
+    return _of_kind(whole)
 
 
+@cache
 def _of_kind(kind: Any) -> SearchStrategy[Any]:
     plain: dict[Any, SearchStrategy[Any]] = {
         str: _texts,
@@ -141,8 +145,7 @@ def worlds(
     """
     collections = {name: tables(record) for name, record in records.items()}
     members = st.fixed_dictionaries({}, optional={**collections, **others})
-    world = members.flatmap(_either_way_round).map(Environment.of)
-    return st.deferred(lambda: world)  # its printed form is short
+    return concise(members.flatmap(_either_way_round).map(Environment.of))
 
 
 @st.composite
