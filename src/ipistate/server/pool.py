@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import attrs
+import orjson
 
-from ipistate.codec import encode
-from ipistate.server.seeds import Seed, read_seed
+from ipistate.server.seeds import Seed, build_world, read_seed
+from ipistate.values import freeze
 
 
 if TYPE_CHECKING:
+    from ipistate.codec import Freeze
     from ipistate.environment import Environment
 
 V = TypeVar("V")
@@ -56,13 +57,14 @@ class Recent(Generic[V]):
 class SeedPool:
     """Worlds by the request that seeded them, and by their own text.
 
-    The first saves reading a request sent again. The second saves the memory of equal
-    worlds when the rest of the request differs, as it does between rollouts.
+    The first saves reading a request sent again. The second saves building a world, and
+    its memory, when only the rest of the request differs, as it does between rollouts.
     """
 
     def __init__(self, limit: int) -> None:
-        self._by_request: Recent[Seed] = Recent(limit // 2)
-        self._by_text: Recent[Environment] = Recent(limit // 2)
+        # Requests are repeated at once or not at all.
+        self._by_request: Recent[Seed] = Recent(limit // 8)
+        self._by_text: Recent[Environment] = Recent(limit - limit // 8)
 
     def seed(self, request: bytes) -> Seed:
         """Return the seed that a request body carries, reading it only if it is new.
@@ -73,16 +75,25 @@ class SeedPool:
         """
         known = self._by_request.get(request)
         if known is None:
-            seed = read_seed(request)
-            known = attrs.evolve(seed, world=self.shared(seed.world))
+            known = read_seed(request, self._shared)
             self._by_request.put(request, known)
         return known
 
-    def shared(self, world: Environment) -> Environment:
-        """Return the world with this text that is known already, or else this one."""
-        text = encode(world.document)
+    def _shared(self, members: dict[str, Any], adopt: Freeze) -> Environment:
+        text = None if adopt is freeze else _text(members)
+        if text is None:
+            return build_world(members, adopt)
         known = self._by_text.get(text)
         if known is None:
-            self._by_text.put(text, world)
-            return world
+            known = build_world(members, adopt)
+            self._by_text.put(text, known)
         return known
+
+
+def _text(members: dict[str, Any]) -> bytes | None:
+    # A tree of the fast parser may have lost digits. Its text is no known world's then:
+    # building a world from such a tree fails, so it never gets into the pool.
+    try:
+        return orjson.dumps(members)
+    except TypeError:
+        return None

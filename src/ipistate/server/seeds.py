@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -45,25 +46,41 @@ class Seed:
     native: NativeSession | None = None
 
 
-def read_seed(body: bytes) -> Seed:
+def build_world(members: dict[str, Any], adopt: Freeze) -> Environment:
+    """Freeze the members of a parsed environment."""
+    return Environment(adopt(members))  # type: ignore[arg-type]
+
+
+Build: TypeAlias = Callable[[dict[str, Any], Freeze], Environment]
+_Bound: TypeAlias = Callable[[dict[str, Any]], Environment]
+
+
+def read_seed(body: bytes, build: Build = build_world) -> Seed:
     """Read a seed in either form: a task row, or the native form.
 
     Of a task row only ``environment`` is looked at. A body without it that names a
     session is native.
 
+    Args:
+        body: The request's body.
+        build: Makes the world, or finds one that is the same.
+
     Raises:
         DecodeError: The body is not acceptable JSON.
         SchemaError: It is not a seed.
     """
-    return decode_as(body, _seed)
+
+    def seed(tree: Any, adopt: Freeze) -> Seed:
+        return _seed(object_of(tree), lambda members: build(members, adopt))
+
+    return decode_as(body, seed)
 
 
-def _seed(tree: Any, adopt: Freeze) -> Seed:
-    row = object_of(tree)
+def _seed(row: dict[str, Any], build: _Bound) -> Seed:
     if "environment" in row or "resources_session_id" not in row:
-        return Seed(_world(row, adopt))
+        return Seed(_world(row, build))
     native = structure(row, _NativeSeed)
-    world = _world(object_of(native.task_data, "task_data"), adopt, "task_data")
+    world = _world(object_of(native.task_data, "task_data"), build, "task_data")
     return Seed(
         world,
         NativeSession(
@@ -76,13 +93,13 @@ def _seed(tree: Any, adopt: Freeze) -> Seed:
 _MISSING: Final = "required member is missing"
 
 
-def _world(row: dict[str, Any], adopt: Freeze, *path: str) -> Environment:
+def _world(row: dict[str, Any], build: _Bound, *path: str) -> Environment:
     inner = (*path, "environment")
     if "environment" not in row:
         raise SchemaError("missing_member", _MISSING, json_path(inner))
     members = object_of(row["environment"], *inner)
     try:
-        return Environment(adopt(members))  # type: ignore[arg-type]
+        return build(members)
     except (DecodeError, EncodeError) as error:
         where = json_path(inner) + error.path[1:]
         kind = type(error)
