@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 
 import click
@@ -31,6 +33,26 @@ def test_help_of_each_verb(run, verb):
 
     assert result.exit_code == 0
     assert "Exit codes: 0 ok, 1 findings" in result.stdout
+
+
+def test_completion_knows_the_verbs():
+    """Shells complete the verbs without importing them."""
+    assert list(VERBS) == app.cli.list_commands(click.Context(app.cli))
+
+
+def test_reader_that_leaves():
+    """Output that nobody reads any more ends the command without a traceback."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(
+        [sys.executable, "-m", "ipistate", "tools", "--json"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writer)
+
+    assert (1, b"") == (result.returncode, result.stderr)
 
 
 def test_version(run):

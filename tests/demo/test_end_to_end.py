@@ -11,7 +11,9 @@ import sys
 
 import pytest
 
+from ipistate.demo import process
 from ipistate.demo.connection import Connection, UnexpectedReplyError
+from ipistate.demo.play import Recording, play_on, play_to_cut
 from ipistate.demo.process import ServerFailedError, ServerProcess
 
 
@@ -97,10 +99,10 @@ def test_b92_progress_bar_and_json_do_not_mix():
         stdout=subprocess.PIPE,
         stderr=theirs,
         env={**os.environ, "TERM": "xterm"},
-    ) as process:
+    ) as running:
         os.close(theirs)
         shown = b"".join(iter(lambda: _terminal(ours), b""))
-        written, _ = process.communicate(timeout=60)
+        written, _ = running.communicate(timeout=60)
     os.close(ours)
 
     assert json.loads(written)["ok"]
@@ -122,12 +124,12 @@ def test_interruption_leaves_no_server_behind(tmp_path):
         [*DEMO, "--rollouts", "2000", "--keep", kept],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-    ) as process:
-        first = process.stderr.readline()
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+    ) as running:
+        first = running.stderr.readline()
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=30)
 
-    assert (4, b"demo: play\n") == (process.returncode, first)
+    assert (4, b"demo: play\n") == (running.returncode, first)
     assert said.endswith(b"ipistate: interrupted\n")
     assert b"Traceback" not in said
     assert not _serving(kept)
@@ -179,3 +181,51 @@ def test_refused_control_call(run_async, tmp_path):
         run_async(_with_wrong_token(tmp_path / "log"))
 
     assert "GET /ng-control/v1/checkpoint/status answered 404" in str(raised.value)
+
+
+async def _orphaned(rollout, log):
+    async with (
+        await ServerProcess.start([], log) as server,
+        Connection(server.url, "t", 1) as connection,
+    ):
+        begun = await play_to_cut(connection, rollout)
+        await server.kill()
+        return begun, await play_on(connection, rollout, begun)
+
+
+def test_episode_without_a_server(run_async, rollouts, tmp_path):
+    """An episode whose server is gone keeps what it has and says why it ended."""
+    rollout = next(one for one in rollouts if one.cut == 2)
+    begun, ended = run_async(_orphaned(rollout, tmp_path / "log"))
+
+    assert (2, None) == (len(begun.replies), begun.fault)
+    assert begun.replies == ended.replies
+    assert ended.verdict is None
+    assert "ConnectError" in ended.fault
+
+
+async def _strangers(rollout, log):
+    async with (
+        await ServerProcess.start([], log) as server,
+        Connection(server.url, "t", 1) as connection,
+    ):
+        return await play_on(connection, rollout, Recording())
+
+
+def test_episode_that_the_server_does_not_know(run_async, rollouts, tmp_path):
+    """A cookie of no session is refused, and the refusal is the episode's fault."""
+    ended = run_async(_strangers(rollouts[0], tmp_path / "log"))
+
+    assert "answered 400" in ended.fault
+
+
+async def _stubborn(log):
+    server = await ServerProcess.start([], log)
+    return await server.stop()
+
+
+def test_server_that_does_not_stop_is_killed(run_async, tmp_path, monkeypatch):
+    """A server that takes too long to stop is killed."""
+    monkeypatch.setattr(process, "STOP_SECONDS", 0)
+
+    assert -signal.SIGKILL == run_async(_stubborn(tmp_path / "log"))

@@ -68,7 +68,7 @@ class ServerProcess:
             url = await _readiness(process, log)
         except BaseException:
             _signal(process, signal.SIGKILL)
-            await process.wait()
+            await process.communicate()
             raise
         return cls(process, url, asyncio.create_task(_copy(process, log)))
 

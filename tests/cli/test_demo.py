@@ -1,0 +1,102 @@
+"""``ipistate demo``, inside this process; only its servers are others."""
+
+from __future__ import annotations
+
+import json
+
+import attrs
+import pytest
+
+from ipistate import builtin
+from ipistate.cli import demo
+from ipistate.demo.connection import UnexpectedReplyError
+
+
+def test_tables_and_exit_code(run, tmp_path):
+    """The worlds, the table by domain and the totals are on standard output."""
+    file = tmp_path / "demo.json"
+    result = run("demo", "--rollouts", "6", "--json", file)
+
+    assert 0 == result.exit_code
+    assert "changed against its seed" in result.stdout
+    assert "6 of 6 rollouts identical, 0 lost" in result.stdout
+    assert json.loads(file.read_bytes())["ok"]
+    assert "demo: kill -9\n" in result.stderr
+
+
+def test_json_on_standard_output(run):
+    """With --json - standard output is the report alone."""
+    report = json.loads(run("demo", "--rollouts", "2", "--json", "-").stdout)
+
+    assert (2, 2) == (report["total"]["rollouts"], report["total"]["identical"])
+
+
+@pytest.fixture
+def report(run, monkeypatch):
+    """Return a real report, for tests that change it."""
+    kept = []
+    real = demo.run
+
+    async def spied(*given):
+        kept.append(await real(*given))
+        return kept[0]
+
+    monkeypatch.setattr(demo, "run", spied)
+    run("demo", "--rollouts", "1")
+    return kept[0]
+
+
+def test_difference_is_shown_and_a_finding(run, monkeypatch, report):
+    """A difference is named after the table, with exit code 1."""
+    outcome = attrs.evolve(report.outcomes[0], difference="reply 2 differs")
+
+    async def different(*_):
+        return attrs.evolve(report, outcomes=(outcome,))
+
+    monkeypatch.setattr(demo, "run", different)
+    result = run("demo", "--rollouts", "1")
+
+    assert 1 == result.exit_code
+    assert f"{outcome.rollout_id}: reply 2 differs" in result.stdout
+
+
+def test_demo_that_cannot_end(run, monkeypatch):
+    """A server that refuses a control call ends the demo with one line."""
+
+    async def fails(*_):
+        raise UnexpectedReplyError("unexpected_reply", "POST /commit answered 422")
+
+    monkeypatch.setattr(demo, "run", fails)
+    result = run("demo")
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert "POST /commit answered 422" in result.stderr
+
+
+def test_tasks_with_a_bad_line(run, write):
+    """A task file is refused with the line that is wrong, before anything starts."""
+    tasks = write("tasks.jsonl", builtin.rows()[0].to_json(), b"{")
+    result = run("demo", "--tasks", tasks)
+
+    assert (3, "") == (result.exit_code, result.stdout)
+    assert "tasks.jsonl, line 2" in result.stderr
+
+
+def test_directory_to_keep_that_cannot_be_made(run, tmp_path):
+    """A directory that cannot be made is refused."""
+    (tmp_path / "file").touch()
+
+    assert 3 == run("demo", "--keep", tmp_path / "file" / "below").exit_code
+
+
+def test_report_file_that_cannot_be_written(run, monkeypatch, report, tmp_path):
+    """A report that cannot be written is refused after the table was shown."""
+
+    async def same(*_):
+        return report
+
+    monkeypatch.setattr(demo, "run", same)
+    result = run("demo", "--rollouts", "1", "--json", tmp_path / "none" / "demo.json")
+
+    assert 3 == result.exit_code
+    assert "1 of 1 rollouts identical" in result.stdout
