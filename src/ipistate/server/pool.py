@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import orjson
@@ -20,42 +21,43 @@ V = TypeVar("V")
 class Recent(Generic[V]):
     """A mapping from bytes that forgets what was not used for longest.
 
-    ``limit`` bounds the sum of the keys' lengths.
+    ``limit`` bounds the sum of the sizes: those of the keys, and what ``put`` says.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._size = 0
-        self._values: dict[bytes, V] = {}
+        self._entries: dict[bytes, tuple[V, int]] = {}
 
     def get(self, key: bytes) -> V | None:
         """Return a value and remember that it was used."""
-        value = self._values.pop(key, None)
-        if value is not None:
-            self._values[key] = value
-        return value
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return None
+        self._entries[key] = entry
+        return entry[0]
 
-    def put(self, key: bytes, value: V) -> None:
-        """Keep a value; a key longer than the limit is not kept at all."""
-        if len(key) > self._limit:
+    def put(self, key: bytes, value: V, size: int = 0) -> None:
+        """Keep a value; what is larger than the limit is not kept at all."""
+        size += len(key)
+        if size > self._limit:
             return
-        if self._values.pop(key, None) is None:
-            self._size += len(key)
-        self._values[key] = value
+        _, replaced = self._entries.pop(key, (None, 0))
+        self._entries[key] = value, size
+        self._size += size - replaced
         while self._size > self._limit:
-            oldest = next(iter(self._values))
-            del self._values[oldest]
-            self._size -= len(oldest)
+            _, forgotten = self._entries.pop(next(iter(self._entries)))
+            self._size -= forgotten
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self._entries)
 
     def __contains__(self, key: bytes) -> bool:
-        return key in self._values
+        return key in self._entries
 
 
 class SeedPool:
-    """Worlds by the request that seeded them, and by their own text.
+    """Worlds by the request that seeded them, and by the digest of their own text.
 
     The first saves reading a request sent again. The second saves building a world, and
     its memory, when only the rest of the request differs, as it does between rollouts.
@@ -63,8 +65,8 @@ class SeedPool:
 
     def __init__(self, limit: int) -> None:
         # Requests are repeated at once or not at all.
-        self._by_request: Recent[Seed] = Recent(limit // 8)
-        self._by_text: Recent[Environment] = Recent(limit - limit // 8)
+        self._by_request: Recent[Seed] = Recent(limit // 16)
+        self._by_digest: Recent[Environment] = Recent(limit)
 
     def seed(self, request: bytes) -> Seed:
         """Return the seed that a request body carries, reading it only if it is new.
@@ -83,10 +85,11 @@ class SeedPool:
         text = None if adopt is freeze else _text(members)
         if text is None:
             return build_world(members, adopt)
-        known = self._by_text.get(text)
+        digest = sha256(text).digest()
+        known = self._by_digest.get(digest)
         if known is None:
             known = build_world(members, adopt)
-            self._by_text.put(text, known)
+            self._by_digest.put(digest, known, len(text))
         return known
 
 
