@@ -18,7 +18,7 @@ from ipistate.server.settings import ServerSettings
 
 
 CONTROL = "/ng-control/v1/checkpoint"
-TOKEN = "a-token"  # noqa: S105 - of servers that live for one test
+TOKEN = "a-token"
 WORLD = {
     "patients": {"P-7742": {"name": "R. Osei", "chart_notes": "Stable."}},
     "messages": [],
@@ -104,20 +104,20 @@ async def connect(anyio_backend):
 class Wire:
     """One request at the level of ASGI, so that a client can leave at any point."""
 
-    def __init__(self, app, path, body=b"{}", *, cookie=None, method="POST"):
+    def __init__(self, app, path, body=b"{}", *, cookie=None, headers=None):
         self.sent = []
         self._inbox = asyncio.Queue()
-        headers = [(b"host", b"server.test"), (b"content-type", b"application/json")]
+        given = {"content-type": "application/json", **(headers or {})}
         if cookie is not None:
-            headers.append((b"cookie", cookie.encode()))
+            given["cookie"] = cookie
         scope = {
             "type": "http",
-            "method": method,
+            "method": "POST",
             "path": path,
             "raw_path": path.encode(),
             "query_string": b"",
             "root_path": "",
-            "headers": headers,
+            "headers": [(k.encode(), v.encode()) for k, v in given.items()],
         }
         if body is not None:
             self.give(body)

@@ -35,22 +35,27 @@ VALUE = (
 
 
 def cookie_at(moment, name=NAME, secret=NAME):
+    """Return the cookie of a server whose clock stands still."""
     return SessionCookie(name, secret, lambda: moment)
 
 
 def scope_with(value, name=NAME):
+    """Return a request that carries one cookie."""
     return {"headers": [(b"cookie", f"{name}={value}".encode())]}
 
 
 def session_of(response, name=NAME):
+    """Return the session that a response's cookie carries."""
     return cookie_at_any_time(name).read(scope_with(response.cookies[name], name))
 
 
 def cookie_at_any_time(name=NAME):
+    """Return a cookie that reads values of today."""
     return SessionCookie(name, name)
 
 
 def signed(payload, secret=NAME):
+    """Sign a payload now, as whoever knows the secret can."""
     return TimestampSigner(secret).sign(b64encode(payload)).decode()
 
 
@@ -122,6 +127,8 @@ def test_what_is_written_is_read(extra):
 
 
 def starlette_server():
+    """Return a server with Starlette's own session layer."""
+
     async def remember(request):
         request.session["seen"] = request.session.get("seen", 0) + 1
         return JSONResponse(request.session)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 _JSON: Final = re.compile(
     r"application/(?:json|[^;\s/]+\+json)\s*(?:;.*)?", re.IGNORECASE | re.DOTALL
 )
+PARSER_DEPTH: Final = 1024
+"""Levels that the parser reads at all."""
+
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BEYOND_PARSERS: Final = frozenset({"not_utf8", "integer_too_large"})
 _UNPARSED: Final = "There was an error parsing the body"
 
@@ -62,10 +66,15 @@ async def malformed(_: Request, error: Exception) -> Response:
 
 
 def _is_bottomless(body: bytes) -> bool:
+    # Counted where the fast parser stopped, so no error text and no interpreter's own
+    # limit decides.
     try:
         orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        return "ecursion" in str(error)
+        structure = _STRING.sub("", body.decode()[: error.pos])
+        opened = structure.count("[") + structure.count("{")
+        closed = structure.count("]") + structure.count("}")
+        return opened - closed >= PARSER_DEPTH
     return False
 
 

@@ -1,0 +1,317 @@
+"""The control plane's routes: the token, bodies, files, and continuing after a restore."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+
+import pytest
+
+from starlette.datastructures import Secret
+
+from ipistate.server.settings import ServerSettings
+
+
+pytestmark = pytest.mark.anyio
+
+CONTROL = "/ng-control/v1/checkpoint"
+AUTHORIZED = {"authorization": "Bearer a-token"}
+CALL = ("/get_patient_record", {"patient_id": "P-7742"})
+SCOPE = [{"rollout_id": "ipi-7", "attempt": 0}]
+
+
+async def seeded(connect, world, **settings):
+    """Return a client with a tracked session."""
+    client = await connect(**settings)
+    await client.post("/ng-rollout/ipi-7/seed_session", json={"environment": world})
+    return client
+
+
+async def committed(client, directory):
+    """Prepare and commit everything into a directory."""
+    await client.control("prepare")
+    return await client.control("commit", checkpoint_dir=str(directory))
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        None,
+        "",
+        "a-token",
+        "Bearer",
+        "Bearer ",
+        "Bearer A-TOKEN",
+        "bearer a-token",
+        "Bearer  a-token",
+        "Bearer a-token x",
+        b"Bearer \xe9",
+    ],
+)
+@pytest.mark.parametrize("name", ["status", "prepare", "commit", "restore", "resume"])
+async def test_only_the_exact_token_is_let_in(connect, authorization, name):
+    """401 before the body is looked at, the token compared as a whole."""
+    client = await connect()
+    headers = {} if authorization is None else {"authorization": authorization}
+    method = "GET" if name == "status" else "POST"
+    reply = await client.request(
+        method, f"{CONTROL}/{name}", content=b"not json", headers=headers
+    )
+
+    assert 401 == reply.status_code
+    assert "unauthorized" == reply.json()["error"]["code"]
+    assert "a-token" not in reply.text
+
+
+async def test_the_token_is_never_shown(connect, caplog):
+    """Neither settings nor logs contain it."""
+    caplog.set_level(logging.DEBUG)
+    client = await connect()
+    await client.control("prepare")
+    await client.post(f"{CONTROL}/prepare", headers={"authorization": "Bearer no"})
+    shown = repr(ServerSettings(checkpoint_token=Secret("a-token")))
+
+    assert "a-token" not in shown + caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "path"),
+    [
+        ("prepare", {"x": 1}, ["x"]),
+        ("prepare", {"deadline_ts": "1"}, ["deadline_ts"]),
+        ("prepare", {"deadline_ts": None}, ["deadline_ts"]),
+        ("resume", {"stop": True}, ["stop"]),
+        ("commit", {}, ["checkpoint_dir"]),
+        ("commit", {"checkpoint_dir": 7}, ["checkpoint_dir"]),
+        ("commit", {"checkpoint_dir": "d", "episode_ids": {}}, ["episode_ids"]),
+        ("commit", {"checkpoint_dir": "d", "stop": 1}, ["stop"]),
+        ("restore", {"checkpoint_dir": "d"}, ["episode_ids"]),
+        ("restore", {"checkpoint_dir": "d", "episode_ids": None}, ["episode_ids"]),
+        (
+            "restore",
+            {"checkpoint_dir": "d", "episode_ids": [{"rollout_id": "r", "x": 1}]},
+            ["episode_ids", 0, "x"],
+        ),
+    ],
+)
+async def test_bodies_are_strict(connect, name, change, path):
+    """422 with the path; nothing happens."""
+    client = await connect()
+    reply = await client.control(name, **change)
+
+    assert 422 == reply.status_code
+    assert ["body", *path] in [found["loc"] for found in reply.json()["detail"]]
+    assert "idle" == (await client.status())["phase"]
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"deadline_ts": NaN}', b"{"])
+async def test_a_body_that_is_no_object_is_refused(connect, body):
+    """422, as on the data plane."""
+    client = await connect()
+    headers = {**AUTHORIZED, "content-type": "application/json"}
+    reply = await client.post(f"{CONTROL}/prepare", content=body, headers=headers)
+
+    assert 422 == reply.status_code
+
+
+@pytest.mark.parametrize(
+    "name", ["../x", "a/b", "..", "", "c" * 129, "c\n", "c\u0000", "ü"]
+)
+async def test_b50_a_checkpoint_id_is_a_safe_name(connect, tmp_path, name):
+    """Refused before any file is touched."""
+    client = await connect()
+    for operation in ("prepare", "commit"):
+        members = {"checkpoint_dir": str(tmp_path)} if operation == "commit" else {}
+        reply = await client.control(operation, name, **members)
+
+        assert 422 == reply.status_code
+    assert [] == list(tmp_path.iterdir())
+
+
+async def test_the_worked_example(connect, world, tmp_path, verify_body):
+    """Appendix C, line by line: seed, call, commit, crash, restore, wait, go on."""
+    before = await seeded(connect, world)
+    cookies = before.cookies
+    update = {"patient_id": "P-7742", "notes": "Reviewed."}
+    await before.post("/update_patient_chart", json=update)
+    record = await before.post(CALL[0], json=CALL[1])
+    prepared = await before.control("prepare", "step-120")
+    commit = await before.control(
+        "commit", "step-120", checkpoint_dir=str(tmp_path), episode_ids=SCOPE
+    )
+    resumed = await before.control("resume", "step-120")
+    after = await connect(cookies=cookies)
+    restored = await after.control(
+        "restore", "restore-1", checkpoint_dir=str(tmp_path), episode_ids=SCOPE
+    )
+    call = asyncio.ensure_future(after.post(CALL[0], json=CALL[1]))
+    await asyncio.sleep(0)
+    reopened = await after.control("resume", "restore-1")
+    continued = await call
+    verified = await after.post("/ng-rollout/ipi-7-a1/verify", json=verify_body)
+    late = await after.control("commit", "step-120", checkpoint_dir=str(tmp_path))
+    stale = await after.control("prepare", "restore-1")
+
+    assert prepared.json() == {
+        "phase": "prepared",
+        "report": {
+            "ready": True,
+            "blockers": [],
+            "blocker_count": 0,
+            "counts": {"inflight": 0, "sessions": 1},
+            "restarts": [],
+        },
+    }
+    assert ["ipi-7"] == commit.json()["episode_ids"]
+    assert 1 == commit.json()["manifest"]["record_count"]
+    assert '{"phase":"idle","idempotent":false}' == resumed.text == reopened.text
+    assert restored.json() == {
+        "phase": "restored",
+        "source_checkpoint_id": "step-120",
+        "restored": ["ipi-7-a1"],
+    }
+    assert record.content == continued.content
+    assert 200 == verified.status_code
+    assert (409, "invalid_phase") == (
+        late.status_code,
+        late.json()["error"]["code"],
+    )
+    assert (409, "stale_checkpoint") == (
+        stale.status_code,
+        stale.json()["error"]["code"],
+    )
+    assert {"inflight": 0, "sessions": 0} == await after.counts()
+
+
+async def test_a_restored_server_shares_nothing_with_the_first(
+    connect, world, tmp_path
+):
+    """What either does after the checkpoint does not reach the other."""
+    before = await seeded(connect, world)
+    await committed(before, tmp_path)
+    await before.control("resume")
+    after = await connect(cookies=before.cookies)
+    await after.control("restore", checkpoint_dir=str(tmp_path), episode_ids=SCOPE)
+    await after.control("resume")
+    update = {"patient_id": "P-7742", "notes": "Only here."}
+    await before.post("/update_patient_chart", json=update)
+    here, there = [await c.post(CALL[0], json=CALL[1]) for c in (before, after)]
+
+    assert "Only here." in here.text
+    assert "Only here." not in there.text
+
+
+@pytest.mark.parametrize(
+    "directory", ["nowhere", "a\u0000b", "\ud83d", "x" * 5000, "file/below"]
+)
+async def test_an_unusable_directory_is_refused(connect, world, tmp_path, directory):
+    """422 from restore and from commit; the server goes on."""
+    (tmp_path / "file").write_text("")
+    client = await seeded(connect, world)
+    named = f"{tmp_path}/{directory}"
+    restore = {"checkpoint_dir": named, "episode_ids": SCOPE}
+    headers = {**AUTHORIZED, "content-type": "application/json"}
+    base = {"checkpoint_id": "r", "deadline_ts": time.time() + 20}
+    reply = await client.post(
+        f"{CONTROL}/restore",
+        content=json.dumps({**base, **restore}),
+        headers=headers,
+    )
+
+    assert (422, "invalid_checkpoint_state") == (
+        reply.status_code,
+        reply.json()["error"]["code"],
+    )
+    assert 200 == (await client.post(CALL[0], json=CALL[1])).status_code
+
+
+async def test_a_failed_commit_can_be_given_up(connect, world, tmp_path):
+    """A directory that cannot be written is 422, and resume reopens the server."""
+    (tmp_path / "file").write_text("")
+    client = await seeded(connect, world)
+    failed = await committed(client, tmp_path / "file" / "below")
+    resumed = await client.control("resume")
+
+    assert (422, 200) == (failed.status_code, resumed.status_code)
+    assert 200 == (await client.post(CALL[0], json=CALL[1])).status_code
+
+
+@pytest.mark.parametrize("name", ["../out", "/etc", "link/x", "a/../../out"])
+async def test_directories_stay_under_the_root(connect, world, tmp_path, name):
+    """Neither dots nor links nor absolute paths lead out of the checkpoint root."""
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "link").symlink_to(tmp_path)
+    client = await seeded(connect, world, checkpoint_root=root)
+    refused = await committed(client, name)
+
+    assert 422 == refused.status_code
+    assert "checkpoint root" in refused.json()["error"]["detail"]
+    assert [root] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("absolute", [True, False])
+async def test_directories_under_the_root_are_made(connect, world, tmp_path, absolute):
+    """Absolute ones, and relative ones below the root."""
+    client = await seeded(connect, world, checkpoint_root=tmp_path)
+    name = tmp_path / "step-1" if absolute else "step-1"
+    reply = await committed(client, name)
+
+    assert 200 == reply.status_code
+    assert (tmp_path / "step-1/gym/resources/ipi/manifest.json").exists()
+
+
+async def test_a_caller_of_prepare_may_leave(connect, world, wire, settled):
+    """Its call is dropped; another one can prepare."""
+    client = await seeded(connect, world)
+    blocking = wire(client.app, "/no_such_tool", None)
+    await settled()
+    app = client.app
+    body = {"checkpoint_id": "c-1", "deadline_ts": time.time() + 60}
+    prepare = wire(app, f"{CONTROL}/prepare", json.dumps(body).encode())
+    await prepare.task
+    waiting = wire(app, f"{CONTROL}/prepare", None, headers=AUTHORIZED)
+    waiting.give(json.dumps(body).encode())
+    await settled()
+    waiting.hang_up()
+    await waiting.task
+    blocking.give(b"{}")
+    await blocking.task
+
+    assert 401 == prepare.status
+    assert [] == waiting.sent
+    assert 200 == (await client.control("resume")).status_code
+
+
+async def test_a_lease_reopens_a_forgotten_checkpoint(connect, world):
+    """The timer fires by itself after deadline and grace."""
+    client = await seeded(connect, world, lease_grace_seconds=0.05)
+    await client.control("prepare", seconds=0.05)
+    reply = await client.post(CALL[0], json=CALL[1])
+
+    assert 200 == reply.status_code
+    assert "idle" == (await client.status())["phase"]
+
+
+@pytest.mark.parametrize(
+    ("members", "error"),
+    [
+        ({"checkpoint_token": "text"}, TypeError),
+        ({"checkpoint_token": Secret("")}, ValueError),
+        ({"checkpoint_token": Secret("a\n")}, ValueError),
+        ({"cookie_secret": Secret("é")}, ValueError),
+        ({"instance_name": "../x"}, ValueError),
+        ({"instance_name": ""}, ValueError),
+        ({"max_body_bytes": 0}, ValueError),
+        ({"lease_grace_seconds": 0}, ValueError),
+        ({"tools": {"verify": None}}, ValueError),
+        ({"tools": {"a/b": None}}, ValueError),
+        ({"tools": {"": None}}, ValueError),
+    ],
+)
+async def test_unusable_settings_are_refused(members, error):
+    """A server that could not work or would show its token does not start."""
+    with pytest.raises(error):
+        ServerSettings(**members)

@@ -1,0 +1,158 @@
+"""Sessions that the caller names: the native seed form and its contract."""
+
+from __future__ import annotations
+
+import pytest
+
+
+pytestmark = pytest.mark.anyio
+
+CALL = ("/get_patient_record", {"patient_id": "P-7742"})
+
+
+def episode(attempt=0):
+    """Return an episode id as JSON."""
+    return {"rollout_id": "ipi-7", "attempt": attempt}
+
+
+def native(world, name="rs-1", attempt=0, **members):
+    """Return a seed in the native form."""
+    return {
+        "resources_session_id": name,
+        "episode_id": episode(attempt),
+        "task_id": {"taskset": "ipi:example", "task_id": "clinic-1"},
+        "task_data": {"environment": world},
+        **members,
+    }
+
+
+def closing(name="rs-1", attempt=0):
+    """Return a close request."""
+    return {"resources_session_id": name, "episode_id": episode(attempt)}
+
+
+async def test_the_seed_echoes_the_id_and_its_cookie_carries_it(connect, world):
+    """The reply is exact, and the session is found by its cookie from then on."""
+    client = await connect()
+    reply = await client.post("/seed_session", json=native(world))
+    expected = (
+        '{"resources_session_id":"rs-1","resources_tools":null,"sandbox_access":null}'
+    )
+
+    assert (200, expected) == (reply.status_code, reply.text)
+    assert "set-cookie" in reply.headers
+    assert (await client.post(CALL[0], json=CALL[1])).status_code == 200
+
+
+async def test_a_repeated_seed_gives_the_session_that_exists(connect, world):
+    """Same id and episode: what tools changed is still there."""
+    client = await connect()
+    await client.post("/seed_session", json=native(world))
+    update = {"patient_id": "P-7742", "notes": "Changed."}
+    await client.post("/update_patient_chart", json=update)
+    again = await client.post("/seed_session", json=native(world))
+    record = await client.post(CALL[0], json=CALL[1])
+
+    assert again.status_code == 200
+    assert "Changed." in record.text
+
+
+async def test_an_id_belongs_to_one_episode(connect, world):
+    """Another episode cannot seed a session that runs; the session stays."""
+    client = await connect()
+    await client.post("/seed_session", json=native(world))
+    refused = await client.post("/seed_session", json=native({}, attempt=1))
+    record = await client.post(CALL[0], json=CALL[1])
+
+    assert refused.status_code == 409
+    assert "R. Osei" in record.text
+
+
+async def test_b58_close_is_idempotent_and_final(connect, world):
+    """Close twice, close what never was, then seed both: 200, 200, 200, 409, 409."""
+    client = await connect()
+    await client.post("/seed_session", json=native(world))
+    closes = [
+        await client.post("/close_session", json=closing(name))
+        for name in ("rs-1", "rs-1", "rs-2")
+    ]
+    seeds = [
+        await client.post("/seed_session", json=native(world, name))
+        for name in ("rs-1", "rs-2")
+    ]
+
+    assert [200, 200, 200] == [reply.status_code for reply in closes]
+    assert [409, 409] == [reply.status_code for reply in seeds]
+    assert '{"detail":"resources session rs-1 is closed"}' == seeds[0].text
+    assert (await client.post(CALL[0], json=CALL[1])).status_code == 400
+
+
+async def test_b55_close_finds_the_session_without_a_cookie(connect, world):
+    """The id is enough, if the episode is the session's; its tracking ends, too."""
+    client = await connect()
+    await client.post("/ng-rollout/ipi-7/seed_session", json=native(world))
+    client.cookies.clear()
+    other = await client.post("/close_session", json=closing(attempt=3))
+    sessions_after_other = (await client.counts())["sessions"]
+    client.cookies.clear()
+    own = await client.post("/close_session", json=closing())
+
+    assert (200, 1) == (other.status_code, sessions_after_other)
+    assert (200, 0) == (own.status_code, (await client.counts())["sessions"])
+
+
+async def test_a_restored_session_is_seeded_again_by_its_next_attempt(
+    connect, world, tmp_path
+):
+    """The restored world stays; the id now belongs to the attempt that continues it."""
+    before = await connect()
+    await before.post("/ng-rollout/ipi-7/seed_session", json=native(world))
+    update = {"patient_id": "P-7742", "notes": "Changed."}
+    await before.post("/update_patient_chart", json=update)
+    await before.control("prepare")
+    await before.control("commit", checkpoint_dir=str(tmp_path))
+    after = await connect(cookies=before.cookies)
+    await after.control(
+        "restore", checkpoint_dir=str(tmp_path), episode_ids=[episode()]
+    )
+    await after.control("resume")
+    path = "/ng-rollout/ipi-7-a1/seed_session"
+    seed = await after.post(path, json=native({}, attempt=1))
+    record = await after.post(CALL[0], json=CALL[1])
+
+    assert seed.status_code == 200
+    assert "Changed." in record.text
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"extra": 1}, ["extra"]),
+        ({"resources_session_id": 7}, ["resources_session_id"]),
+        ({"resources_session_id": ""}, ["resources_session_id"]),
+        ({"resources_session_id": "a b"}, ["resources_session_id"]),
+        ({"episode_id": None}, ["episode_id"]),
+        ({"episode_id": {"rollout_id": "r-a1"}}, ["episode_id"]),
+        ({"task_id": "x"}, ["task_id"]),
+        ({"task_data": None}, ["task_data"]),
+        ({"task_data": {}}, ["task_data", "environment"]),
+        ({"task_data": {"environment": []}}, ["task_data", "environment"]),
+    ],
+)
+async def test_an_invalid_native_seed_is_refused(connect, world, change, path):
+    """422 with the path, and no session."""
+    client = await connect()
+    reply = await client.post("/seed_session", json=native(world, **change))
+    locations = [found["loc"] for found in reply.json()["detail"]]
+
+    assert reply.status_code == 422
+    assert ["body", *path] == locations[0][: len(path) + 1]
+    assert (await client.post(CALL[0], json=CALL[1])).status_code == 400
+
+
+async def test_a_row_with_an_environment_is_a_row(connect, world):
+    """Unknown members of a task row are ignored, whatever they are called."""
+    client = await connect()
+    row = {"environment": world, "resources_session_id": 7}
+
+    assert (await client.post("/seed_session", json=row)).text == "{}"
