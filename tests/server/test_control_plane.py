@@ -207,7 +207,7 @@ async def test_a_restored_server_shares_nothing_with_the_first(
     "directory", ["nowhere", "a\u0000b", "\ud83d", "x" * 5000, "file/below"]
 )
 async def test_an_unusable_directory_is_refused(connect, world, tmp_path, directory):
-    """422 from restore and from commit; the server goes on."""
+    """422, and the server goes on."""
     (tmp_path / "file").write_text("")
     client = await seeded(connect, world)
     named = f"{tmp_path}/{directory}"

@@ -1,0 +1,172 @@
+"""A real server process on loopback: its start, its limits, and clients that leave."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from ipistate.server.serve import TooManyWorkersError, refuse_workers, run
+from ipistate.server.settings import ServerSettings
+
+
+PROGRAM = """
+import sys
+from starlette.datastructures import Secret
+from ipistate.server.serve import run
+from ipistate.server.settings import ServerSettings
+run(ServerSettings(checkpoint_token=Secret("t")), port=int(sys.argv[1]))
+"""
+WORLD = {"patients": {"P-7742": {"name": "R. Osei", "chart_notes": "Stable."}}}
+READY = "ipistate: serving on "
+
+
+def start(port=0):
+    """Start a server process; its stderr tells when it is ready."""
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(port)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={k: v for k, v in os.environ.items() if k != "WEB_CONCURRENCY"},
+    )
+
+
+@pytest.fixture(scope="module")
+def process():
+    """Run one server for the tests of this module and stop it as an operator does."""
+    with start() as running:
+        line = running.stderr.readline()
+        assert line.startswith(READY)
+        running.address = line.removeprefix(READY).strip()
+        yield running
+        running.send_signal(signal.SIGTERM)
+        out, errors = running.communicate(timeout=20)
+    assert out == ""
+    assert "Traceback" not in errors
+
+
+@pytest.fixture
+def client(process):
+    """Return a client with a cookie jar of its own."""
+    with httpx.Client(base_url=process.address, timeout=30) as made:
+        yield made
+
+
+def inflight(client):
+    """Return how many requests the server counts."""
+    reply = client.get(
+        "/ng-control/v1/checkpoint/status", headers={"authorization": "Bearer t"}
+    )
+    return reply.json()["report"]["counts"]["inflight"]
+
+
+def connection(process):
+    """Open a plain connection."""
+    host, _, port = process.address.removeprefix("http://").partition(":")
+    return socket.create_connection((host, int(port)), timeout=20)
+
+
+def peak_memory(process):
+    """Return the process's largest size so far in MiB, or skip."""
+    try:
+        with open(f"/proc/{process.pid}/status") as status:  # noqa: PTH123
+            lines = dict(line.split(":", 1) for line in status)
+    except OSError:
+        pytest.skip("needs /proc")
+    return int(lines["VmHWM"].split()[0]) / 1024
+
+
+def test_the_line_names_the_port_that_was_chosen(process):
+    """Port 0 becomes a real one, and connections are accepted."""
+    assert not process.address.endswith(":0")
+    assert process.address.startswith("http://127.0.0.1:")
+    assert 200 == httpx.get(process.address + "/health").status_code
+
+
+def test_b55_a_session_goes_on_through_a_bare_address(client):
+    """The cookie of 127.0.0.1 is kept and sent by a usual client."""
+    client.post("/ng-rollout/ipi-7/seed_session", json={"environment": WORLD})
+    reply = client.post("/get_patient_record", json={"patient_id": "P-7742"})
+
+    assert "R. Osei" in reply.json()["output"]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_b61_a_body_of_64_mebibytes_is_refused(process, client, chunked):
+    """413 with and without a length header, without keeping the body."""
+    inflight(client)
+    before = peak_memory(process)
+    part = b"x" * 65536
+    length = {} if chunked else {"content-length": str(1024 * len(part))}
+    reply = client.post(
+        "/seed_session",
+        content=(part for _ in range(1024)),
+        headers={"content-type": "application/json", **length},
+    )
+
+    assert 413 == reply.status_code
+    assert peak_memory(process) - before < 60
+    assert 0 == inflight(client)
+
+
+@pytest.mark.parametrize("sent", [b"", b'{"patient_id": '])
+def test_b62_a_client_that_leaves_is_not_counted(process, client, sent):
+    """A connection dropped in the middle of a body frees its request."""
+    with connection(process) as dropped:
+        dropped.sendall(
+            b"POST /update_patient_chart HTTP/1.1\r\nHost: x\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n" + sent
+        )
+        while inflight(client) == 0:
+            pass
+    while inflight(client) != 0:
+        pass
+
+    assert 200 == client.get("/health").status_code
+
+
+def test_a_malformed_request_does_no_harm(process, client):
+    """Bytes that are not HTTP are refused; the server goes on."""
+    with connection(process) as odd:
+        odd.sendall(b"\x00\xff nonsense\r\n\r\n")
+        answer = odd.recv(100)
+
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert 200 == client.get("/health").status_code
+
+
+def test_a_port_in_use_ends_the_process(process):
+    """No readiness line, an error on stderr, a failing exit code."""
+    port = process.address.rpartition(":")[2]
+    with start(port) as second:
+        out, errors = second.communicate(timeout=20)
+
+    assert second.returncode != 0
+    assert "" == out
+    assert READY not in errors
+    assert "address already in use" in errors
+
+
+@pytest.mark.parametrize("concurrency", ["2", "0", "many", " 4 "])
+def test_several_workers_by_environment_are_refused(concurrency):
+    """Each worker would hold its own sessions."""
+    with pytest.raises(TooManyWorkersError, match="WEB_CONCURRENCY"):
+        refuse_workers({"WEB_CONCURRENCY": concurrency})
+
+
+@pytest.mark.parametrize("concurrency", ["", "1", " 1 "])
+def test_one_worker_is_accepted(concurrency):
+    """One is what there is."""
+    assert refuse_workers({"WEB_CONCURRENCY": concurrency}) is None
+
+
+def test_several_workers_by_argument_are_refused():
+    """Before anything is opened."""
+    with pytest.raises(TooManyWorkersError, match="4 workers"):
+        run(ServerSettings(), workers=4)
