@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 import time
 
 import pytest
 
 from starlette.datastructures import Secret
 
+from ipistate.checkpoint.records import EncodedStates
 from ipistate.server.settings import ServerSettings
 
 
@@ -315,3 +317,85 @@ async def test_unusable_settings_are_refused(members, error):
     """A server that could not work or would show its token does not start."""
     with pytest.raises(error):
         ServerSettings(**members)
+
+
+async def test_a_resume_stops_a_write_that_outlives_its_deadline(
+    connect, world, tmp_path, monkeypatch
+):
+    """The commit gives up at its deadline; after the resume no manifest can appear."""
+    client = await seeded(connect, world)
+    going_on = threading.Event()
+    lines = EncodedStates.lines
+
+    def slow(self, records):
+        going_on.wait(20)
+        yield from lines(self, records)
+
+    monkeypatch.setattr(EncodedStates, "lines", slow)
+    await client.control("prepare")
+    late = await client.control("commit", seconds=0.05, checkpoint_dir=str(tmp_path))
+    resumed = await client.control("resume")
+    going_on.set()
+    monkeypatch.undo()
+    await client.control("prepare", "c-2")
+    again = await client.control("commit", "c-2", checkpoint_dir=str(tmp_path))
+
+    assert (409, "deadline_exceeded") == (
+        late.status_code,
+        late.json()["error"]["code"],
+    )
+    assert (200, 200) == (resumed.status_code, again.status_code)
+    assert "c-2" == again.json()["manifest"]["checkpoint_id"]
+
+
+async def test_a_fault_of_our_own_ends_a_commit(
+    connect, world, tmp_path, monkeypatch, caplog
+):
+    """Whatever a thread raises becomes a refusal and a log entry, never a hang."""
+    client = await seeded(connect, world)
+
+    def broken(*_):
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(EncodedStates, "lines", broken)
+    failed = await committed(client, tmp_path)
+
+    assert (422, "RuntimeError: boom") == (
+        failed.status_code,
+        failed.json()["error"]["detail"],
+    )
+    assert "work on checkpoint files failed" in caplog.text
+
+
+async def test_a_name_that_no_system_knows_is_not_under_the_root(
+    connect, world, tmp_path
+):
+    """A NUL in the directory is refused like a way out."""
+    client = await seeded(connect, world, checkpoint_root=tmp_path)
+    refused = await committed(client, "a\u0000b")
+
+    assert (422, []) == (refused.status_code, list(tmp_path.iterdir()))
+
+
+async def test_connections_that_are_no_requests_pass_the_layers(connect):
+    """A lifespan starts and ends; a websocket is closed, for there are none."""
+    client = await connect()
+    sent = []
+
+    async def send(message):
+        sent.append(message["type"])
+
+    inbox = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
+
+    async def receive():
+        return next(inbox)
+
+    await client.app({"type": "lifespan"}, receive, send)
+    websocket = {"type": "websocket", "path": "/x", "headers": [], "root_path": ""}
+    await client.app(websocket, receive, send)
+
+    assert [
+        "lifespan.startup.complete",
+        "lifespan.shutdown.complete",
+        "websocket.close",
+    ] == sent
