@@ -1,6 +1,7 @@
 """Ratios that hold on a noisy machine: two works timed in turn, round by round.
 
-Time is that of the thread on the processor, so other processes hardly matter.
+Time is that of the thread on the processor, so other processes hardly matter; works
+that wait for a disk are timed by the wall clock.
 The garbage collector stays on, as in a server; it runs in full before each timing, and
 what existed before the benchmark is kept out of its sight (``gc.freeze``).
 """
@@ -11,7 +12,7 @@ import gc
 
 from collections.abc import Callable
 from statistics import median, quantiles
-from time import thread_time
+from time import perf_counter, thread_time
 from typing import Any, TypeAlias
 
 import attrs
@@ -53,15 +54,36 @@ def repeated(run: Callable[[], object], number: int) -> Timed:
 def fresh(
     prepare: Callable[[], Any], run: Callable[[Any], object], number: int
 ) -> Timed:
-    """Time the mean of ``number`` runs, each on a state that was never used before."""
+    """Time the mean of ``number`` runs, each on a state that was never used before.
+
+    What the runs return lives until all have ended, as the worlds of a server do.
+    """
 
     def timed() -> float:
         states = [prepare() for _ in range(number)]
+        results: list[object] = []
+        keep = results.append
         gc.collect()
         start = thread_time()
         for state in states:
-            run(state)
+            keep(run(state))
         return (thread_time() - start) / number
+
+    return timed
+
+
+def waiting(
+    run: Callable[[], Any], after: Callable[[Any], object] = lambda _: None
+) -> Timed:
+    """Time one run by the wall clock; ``after`` cleans up what it returned."""
+
+    def timed() -> float:
+        gc.collect()
+        start = perf_counter()
+        result = run()
+        seconds = perf_counter() - start
+        after(result)
+        return seconds
 
     return timed
 

@@ -1,0 +1,131 @@
+"""Snapshot, commit and restore of 1,000 sessions with 50 kB each."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import os
+import tempfile
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import orjson
+
+from ipistate import Environment
+from ipistate.checkpoint.actions import Export, Write
+from ipistate.checkpoint.directory import CheckpointDirectory, StopFlag
+from ipistate.checkpoint.episode import EpisodeId
+from ipistate.checkpoint.events import (
+    ControlCalled,
+    Exported,
+    RequestArrived,
+    RequestEnded,
+)
+from ipistate.checkpoint.machine import Participant, Settings, handle, start
+from ipistate.checkpoint.operations import CommitBody, PrepareBody
+from ipistate.checkpoint.records import EncodedStates, SessionRecord
+from ipistate.checkpoint.state import EnvironmentCodec
+from measure import compare, waiting
+from report import Row, row
+from worlds import clinic, compact
+
+
+SESSIONS = 1_000
+_SIZE = 50_000
+_FAR = 4e9
+
+
+def rows() -> Iterator[Row]:
+    """Measure each step of a checkpoint on its own, without a server."""
+    texts = [compact(clinic(_SIZE, seed)) for seed in range(SESSIONS)]
+    worlds = {f"s{n}": Environment.from_json(text) for n, text in enumerate(texts)}
+    records = tuple(
+        SessionRecord(EpisodeId(f"r{n}"), name, world)
+        for n, (name, world) in enumerate(worlds.items())
+    )
+    yield _snapshot(worlds, [orjson.loads(text) for text in texts])
+    with tempfile.TemporaryDirectory() as folder:
+        yield from _commits(Path(folder), records)
+        yield _restore(Path(folder), records)
+
+
+def _snapshot(worlds: dict[str, Environment], plain: list[Any]) -> Row:
+    prepared = _prepared(worlds)
+    body = CommitBody(checkpoint_id="c1", deadline_ts=_FAR, checkpoint_dir="c1")
+
+    def cut() -> None:
+        # The shell does this in one go: the machine asks, the worlds are handed over.
+        asked, actions = handle(prepared, ControlCalled(2, body), 1.0)
+        (export,) = (action for action in actions if isinstance(action, Export))
+        held = {name: worlds[name] for name in export.session_ids if name in worlds}
+        _, actions = handle(asked, Exported(export.write, held), 1.0)
+        (write,) = (action for action in actions if isinstance(action, Write))
+        assert len(write.records) == SESSIONS
+
+    def round_trips() -> list[Any]:
+        return [json.loads(json.dumps(world)) for world in plain]
+
+    found = compare(waiting(cut), waiting(round_trips), rounds=5)
+    return row("snapshot of 1,000 × 50 kB", "json round trip of each", found, 0.005)
+
+
+def _prepared(worlds: dict[str, Environment]) -> Participant:
+    participant, numbers = start(Settings(instance="bench")), count(1)
+    for name, number in zip(worlds, numbers, strict=False):
+        episode = EpisodeId(f"r{number}")
+        seed = RequestArrived(number, "/seed_session", name, episode)
+        participant, _ = handle(participant, seed, 1.0)
+        participant, _ = handle(participant, RequestEnded(number, 200, name), 1.0)
+    body = PrepareBody(checkpoint_id="c1", deadline_ts=_FAR)
+    participant, _ = handle(participant, ControlCalled(1, body), 1.0)
+    return participant
+
+
+def _commits(folder: Path, records: tuple[SessionRecord, ...]) -> Iterator[Row]:
+    known = EncodedStates(EnvironmentCodec())
+    lines = list(known.lines(records))
+    numbers = count(1)
+    floor_file = folder / "floor"
+
+    def write(encoded: EncodedStates) -> Path:
+        root = folder / f"c{next(numbers)}"
+        directory = CheckpointDirectory(root, "bench")
+        directory.write("c1", encoded.lines(records), StopFlag())
+        return root
+
+    def floor() -> None:
+        digest = hashlib.sha256()
+        with floor_file.open("wb") as file:
+            for line in lines:
+                file.write(line)
+                digest.update(line)
+            file.flush()
+            os.fsync(file.fileno())
+
+    name = "sha256 + write + fsync"
+    plain = waiting(floor, lambda _: floor_file.unlink())
+    new = waiting(lambda: write(EncodedStates(EnvironmentCodec())), rmtree)
+    first = compare(new, plain, 9)
+    yield row("durable commit of the same, first", name, first, 3)
+    again = compare(waiting(lambda: write(known), rmtree), plain, 9)
+    yield row("durable commit of the same, unchanged", name, again, 1.3)
+
+
+def _restore(folder: Path, records: tuple[SessionRecord, ...]) -> Row:
+    directory = CheckpointDirectory(folder / "restore", "bench")
+    codec = EnvironmentCodec()
+    lines = list(EncodedStates(codec).lines(records))
+    directory.write("c1", lines, StopFlag())
+    scope = [record.episode_id for record in records]
+    gc.collect()
+    found = compare(
+        waiting(lambda: directory.read(codec, scope)),
+        waiting(lambda: [orjson.loads(line) for line in lines]),
+        rounds=7,
+    )
+    return row("restore of the same", "orjson.loads of the bytes", found, 3)
