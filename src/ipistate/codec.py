@@ -140,7 +140,7 @@ def _too_deep() -> DecodeError:
 
 
 def _parse_exactly(data: bytes | bytearray | memoryview | str) -> Any:
-    text = data if isinstance(data, str) else _utf8(bytes(data))
+    text = data if isinstance(data, str) else _utf8(bytes(memoryview(data)))
     refused: list[object] = []
 
     def integer(digits: str) -> int:
