@@ -156,11 +156,9 @@ def test_plain_data_is_written_as_frozen(value):
     assert render(freeze(value)) == render(value)
 
 
-@given(json_values(), json_names())
+@given(json_values(max_depth=MAX_DEPTH - 2), json_names())
 def test_text_of_a_part_stands_in_the_whole(part, name):
     """The text of a value does not depend on what stands around it."""
-    if encode(part).count(b"[") + encode(part).count(b"{") > MAX_DEPTH - 2:
-        part = None
     whole_text = encode(freeze([part, {name: part}]))
 
     assert b"[%b,{%b:%b}]" % (encode(part), encode(name), encode(part)) == whole_text

@@ -85,14 +85,24 @@ def plain_json(max_leaves: int = 20, max_depth: int = MAX_DEPTH) -> SearchStrate
     return st.one_of(_bushes(max_leaves), _towers(max_depth))
 
 
-def json_values(max_leaves: int = 20) -> SearchStrategy[JsonValue]:
-    """Frozen JSON values of every shape, very deep ones included."""
-    return plain_json(max_leaves).map(freeze)
+def json_values(
+    max_leaves: int = 20, max_depth: int = MAX_DEPTH
+) -> SearchStrategy[JsonValue]:
+    """Frozen JSON values of every shape, very deep ones included.
+
+    Arguments are those of ``plain_json``.
+    """
+    return plain_json(max_leaves, max_depth).map(freeze)
 
 
-def json_objects(max_leaves: int = 20) -> SearchStrategy[JsonObject]:
-    """Frozen JSON objects."""
-    members = plain_json(max_leaves, MAX_DEPTH - 1)
+def json_objects(
+    max_leaves: int = 20, max_depth: int = MAX_DEPTH
+) -> SearchStrategy[JsonObject]:
+    """Frozen JSON objects.
+
+    Arguments are those of ``plain_json``.
+    """
+    members = plain_json(max_leaves, max_depth - 1)
     return st.dictionaries(json_names(), members, max_size=6).map(JsonObject)
 
 

@@ -68,7 +68,7 @@ def _member(field: attrs.Attribute[Any]) -> SearchStrategy[Any]:
         return _ids
     whole: Any = field.type
     kinds = get_args(whole)
-    if NoneType in kinds and len(kinds) == 2:  # noqa: PLR2004 - ``X | None``
+    if NoneType in kinds and len(kinds) == 2:
         return st.one_of(st.none(), _of_kind(kinds[kinds[0] is NoneType]))
     return _of_kind(whole)
 
