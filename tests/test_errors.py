@@ -1,0 +1,148 @@
+"""Errors: a code, a path and a bounded preview, through pickling as well."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from ipistate import errors
+from ipistate.errors import (
+    CheckpointError,
+    DecodeError,
+    EncodeError,
+    ImmutableError,
+    IpiStateError,
+    Problem,
+    SchemaError,
+    json_path,
+    preview,
+)
+
+
+def all_errors(base=IpiStateError):
+    """Yield the base error and every error below it."""
+    yield base
+    for one in base.__subclasses__():
+        yield from all_errors(one)
+
+
+ERRORS = sorted({*all_errors()}, key=lambda one: one.__name__)
+
+
+def test_every_error_is_in_the_tree():
+    """All exceptions of the errors module descend from one base."""
+    named = {
+        one
+        for one in vars(errors).values()
+        if isinstance(one, type) and issubclass(one, Exception)
+    }
+
+    assert named <= {*ERRORS}
+    assert len(named) >= 6
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_pickling(kind):
+    """A worker process can hand each error to its parent, with everything it says."""
+    error = kind("not_finite", "no NaN", "$.a[0]", "nan")
+    back = pickle.loads(pickle.dumps(error))
+
+    assert kind is type(back)
+    assert str(error) == str(back)
+    assert vars(error) == vars(back)
+    assert "$.a[0]: no NaN (nan) [not_finite]" == str(back)
+
+
+def test_pickling_of_several_problems():
+    """A schema error takes all of its problems with it."""
+    problems = [Problem("a", "$.x", "one"), Problem("b", "$.y", "two", "2")]
+    back = pickle.loads(pickle.dumps(SchemaError.of(problems)))
+
+    assert tuple(problems) == back.problems
+    assert "$.x: one [a] and 1 more" == str(back)
+
+
+@pytest.mark.parametrize(
+    ("kind", "base"),
+    [
+        (DecodeError, ValueError),
+        (EncodeError, ValueError),
+        (SchemaError, ValueError),
+        (ImmutableError, TypeError),
+        (CheckpointError, Exception),
+    ],
+)
+def test_built_in_bases(kind, base):
+    """Callers may catch what Python would raise."""
+    assert issubclass(kind, (base,))
+    assert issubclass(kind, IpiStateError)
+
+
+def test_schema_error_of_one_problem():
+    """A single problem is named by the error itself."""
+    error = SchemaError("wrong_type", "expected a string", "$.name", "3")
+
+    assert (
+        Problem("wrong_type", "$.name", "expected a string", "3"),
+    ) == error.problems
+    assert "$.name: expected a string (3) [wrong_type]" == str(error)
+    assert str(error) == str(SchemaError.of(error.problems))
+
+
+def test_defaults():
+    """Without a path the whole document is meant, and there may be no preview."""
+    error = DecodeError("too_deep", "too deep")
+
+    assert ("$", None, "$: too deep [too_deep]") == (
+        error.path,
+        error.preview,
+        str(error),
+    )
+    assert "too deep" == error.message
+
+
+@pytest.mark.parametrize(
+    ("segments", "expected"),
+    [
+        ((), "$"),
+        (("patients", "P-1", "conditions", 0), '$.patients["P-1"].conditions[0]'),
+        (("",), '$[""]'),
+        (('a"b',), '$["a\\"b"]'),
+        (("é",), '$["\\xe9"]'),
+        (("a.b", -1), '$["a.b"][-1]'),
+        (("\n",), '$["\\n"]'),
+        (("x" * 90,), "$." + "x" * 80),
+        (("-" * 90,), '$["' + "-" * 80 + '"]'),
+        (("5",), '$["5"]'),
+    ],
+)
+def test_json_path(segments, expected):
+    """Plain names stand after a dot, all others quoted, ASCII only and cut."""
+    assert expected == json_path(segments)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, "None"),
+        (True, "True"),
+        (-0.0, "-0.0"),
+        (float("inf"), "inf"),
+        (12, "12"),
+        (10**58, "1" + "0" * 58),
+        (10**60, "int of ~60 digits"),
+        pytest.param(10**5000, "int of ~5000 digits", id="long integer"),
+        ("a", "'a'"),
+        ("x" * 60, repr("x" * 60)),
+        ("x" * 61, repr("x" * 60) + "…"),
+        ("é\n", "'\\xe9\\n'"),
+        (b"ab", "b'ab'"),
+        ({"a": 1}, "dict of 1"),
+        ([1, 2], "list of 2"),
+        (object(), "object"),
+    ],
+)
+def test_preview(value, expected):
+    """A preview shows the type or the beginning of the text, in bounded space."""
+    assert expected == preview(value)
