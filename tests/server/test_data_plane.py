@@ -558,3 +558,13 @@ async def test_b73_an_output_is_bytes_of_the_kernel(connect, world):
     reply = await post(client, *GET_RECORD)
 
     assert encode(decode(reply.content)) == reply.content
+
+
+async def test_b61_a_declared_length_does_not_hide_a_chunked_body(connect, wire):
+    """A transfer coding overrides the length, so the bytes are counted."""
+    client = await connect(max_body_bytes=1000)
+    headers = {"content-length": "5", "transfer-encoding": "chunked"}
+    request = wire(client.app, "/no_such_tool", b"x" * 1001, headers=headers)
+    await request.task
+
+    assert 413 == request.status

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from ipistate.errors import DecodeError, SchemaError
-from ipistate.server.bodies import malformed, undecodable
+from ipistate.server.bodies import BodyLimitLayer, malformed, undecodable
 from ipistate.server.control import ControlPlane
 from ipistate.server.cookies import SessionCookie, SessionLayer
 from ipistate.server.dataplane import DataPlane
@@ -49,9 +48,7 @@ def create_app(settings: ServerSettings | None = None) -> Starlette:
             Middleware(PrefixLayer),
             Middleware(SessionLayer, cookie=cookie),
             Middleware(GateLayer, shell=shell, seed_headers=token is not None),
-            Middleware(
-                RequestBodyLimitMiddleware, max_body_size=settings.max_body_bytes
-            ),
+            Middleware(BodyLimitLayer, max_body_size=settings.max_body_bytes),
         ],
         exception_handlers={
             **dict.fromkeys(_DETAILED, _detailed),

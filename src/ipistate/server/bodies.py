@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
+
+from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 
 from ipistate.errors import DecodeError, Problem, SchemaError, json_path, preview
 from ipistate.server.replies import detail, invalid
@@ -15,6 +18,7 @@ from ipistate.server.replies import detail, invalid
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
 
 _JSON: Final = re.compile(
     r"application/(?:json|[^;\s/]+\+json)\s*(?:;.*)?", re.IGNORECASE | re.DOTALL
@@ -24,7 +28,33 @@ PARSER_DEPTH: Final = 1024
 
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BEYOND_PARSERS: Final = frozenset({"not_utf8", "integer_too_large"})
+_LENGTH_DIGITS: Final = 18
 _UNPARSED: Final = "There was an error parsing the body"
+
+
+class BodyLimitLayer(RequestBodyLimitMiddleware):
+    """Starlette's limit, without its cost for bodies that declare a length within it.
+
+    The HTTP parser holds a body to its declared length. A transfer coding overrides
+    that length, so then the bytes are counted.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] == "http" and _declared(scope) <= self.max_body_size:
+            await self.app(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+def _declared(scope: Scope) -> float:
+    length = inf
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit():
+            length = int(value[:_LENGTH_DIGITS])
+        elif name == b"transfer-encoding":
+            return inf
+    return length
 
 
 async def json_body(request: Request) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 
-from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -138,17 +137,15 @@ class Shell:
     # Performing
 
     def _feed(self, event: Event) -> None:
-        waiting = deque((event,))
-        while waiting:
-            now = self._clock()
-            participant, todo = handle(self._participant, waiting.popleft(), now)
-            self._participant = participant
-            for action in todo:
-                answer = self._perform(action)
-                if answer is not None:
-                    waiting.append(answer)
+        answers: list[Event] = []
+        participant, todo = handle(self._participant, event, self._clock())
+        self._participant = participant
+        for action in todo:
+            self._perform(action, answers.append)
+        for answer in answers:
+            self._feed(answer)
 
-    def _perform(self, action: Action) -> Event | None:
+    def _perform(self, action: Action, answer: Callable[[Event], None]) -> None:
         match action:
             case Admit() | Refuse():
                 self._let_pass(action)
@@ -158,14 +155,13 @@ class Shell:
                     call.settle(action)
             case Export():
                 states = self.sessions.held(action.session_ids)
-                return Exported(action.write, states)
+                answer(Exported(action.write, states))
             case Install():
                 self.sessions.install(action.states)  # type: ignore[arg-type]
             case SetTimer():
                 self._set_timer(action.at)
             case Write() | StopWrite() | Read():
                 self._in_background(self._files.task(action))
-        return None
 
     def _let_pass(self, action: Admit | Refuse) -> None:
         if isinstance(action, Admit):
