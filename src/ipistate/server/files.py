@@ -13,6 +13,7 @@ from ipistate.checkpoint.directory import CheckpointDirectory, StopFlag
 from ipistate.checkpoint.events import Event, ReadEnded, WriteEnded, WriteStopped
 from ipistate.checkpoint.records import EncodedStates
 from ipistate.errors import CheckpointError
+from ipistate.server.collector import paused
 
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ class CheckpointFiles:
         def work() -> Restorable:
             return self._directory(action.directory).read(self._codec, action.scope)
 
-        return ReadEnded(action.read, _outcome(work))
+        with paused():
+            outcome = _outcome(work)
+        return ReadEnded(action.read, outcome)
 
     def _directory(self, named: str) -> CheckpointDirectory:
         path = Path(named)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 
 from ipistate.server.app import create_app
+from ipistate.server.collector import spare_the_old
 
 
 if TYPE_CHECKING:
@@ -79,4 +80,5 @@ def run(
         server_header=False,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
+    spare_the_old()
     _Server(config).run()
