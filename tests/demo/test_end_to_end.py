@@ -11,10 +11,11 @@ import sys
 
 import pytest
 
-from ipistate.demo import process
+from ipistate.demo import process, workplace
 from ipistate.demo.connection import Connection, UnexpectedReplyError
 from ipistate.demo.play import Recording, play_on, play_to_cut
 from ipistate.demo.process import ServerFailedError, ServerProcess
+from ipistate.demo.run import run
 
 
 DEMO = [sys.executable, "-m", "ipistate", "demo"]
@@ -117,8 +118,13 @@ def _terminal(descriptor):
         return b""
 
 
-def test_interruption_leaves_no_server_behind(tmp_path):
-    """Ctrl-C ends with exit code 4, and the servers are gone."""
+@pytest.mark.parametrize(
+    "signals",
+    [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT, signal.SIGINT]],
+    ids=["SIGINT", "SIGTERM", "SIGINT twice"],
+)
+def test_interruption_leaves_no_server_behind(tmp_path, signals):
+    """An interruption ends with exit code 4, and the servers are gone."""
     kept = tmp_path / "kept"
     with subprocess.Popen(
         [*DEMO, "--rollouts", "2000", "--keep", kept],
@@ -126,7 +132,8 @@ def test_interruption_leaves_no_server_behind(tmp_path):
         stderr=subprocess.PIPE,
     ) as running:
         first = running.stderr.readline()
-        running.send_signal(signal.SIGINT)
+        for number in signals:
+            running.send_signal(number)
         _, said = running.communicate(timeout=30)
 
     assert (4, b"demo: play\n") == (running.returncode, first)
@@ -229,3 +236,22 @@ def test_server_that_does_not_stop_is_killed(run_async, tmp_path, monkeypatch):
     monkeypatch.setattr(process, "STOP_SECONDS", 0)
 
     assert -signal.SIGKILL == run_async(_stubborn(tmp_path / "log"))
+
+
+class Silent:
+    """Hears of everything and says nothing."""
+
+    def stage(self, name):
+        """Do nothing."""
+
+    def advance(self, recording):
+        """Do nothing."""
+
+
+def test_demo_whose_servers_do_not_start(run_async, rollouts, tmp_path, monkeypatch):
+    """The first error of either run is raised as it is, after both have cleaned up."""
+    monkeypatch.setattr(workplace, "INSTANCE", "not/safe")
+    with pytest.raises(ServerFailedError, match="instance_name"):
+        run_async(run(rollouts, workplace.Workplace(tmp_path), Silent()))
+
+    assert not list(tmp_path.glob("*.token"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from rich.text import Text
 
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
 from ipistate.cli.files import read_tasks
+from ipistate.cli.interrupt import run_interruptibly
 from ipistate.cli.terminal import emit, note, stderr_console, stdout_console, table
 from ipistate.codec import encode
 from ipistate.demo.plan import Rollout, plan
@@ -112,7 +112,7 @@ def _planned(tasks: str | None, count: int) -> tuple[Rollout, ...]:
 def _report(rollouts: Sequence[Rollout], keep: Path | None) -> Report:
     with _directory(keep) as root, _progress(rollouts) as watch:
         try:
-            return asyncio.run(run(rollouts, Workplace(root), watch))
+            return run_interruptibly(run(rollouts, Workplace(root), watch))
         except (IpiStateError, httpx.HTTPError) as error:
             note(f"the demo could not be played to its end: {error}")
             raise click.exceptions.Exit(Exit.FINDINGS) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import re
 import signal
@@ -44,6 +45,8 @@ class ServerProcess:
         self._process = process
         self._log = log
         self.url = url
+        # For an interruption that cuts even the clean-up short.
+        atexit.register(self._kill)
 
     @classmethod
     async def start(cls, options: Sequence[str], log: Path) -> Self:
@@ -103,7 +106,11 @@ class ServerProcess:
         _signal(self._process, number)
         status = await self._process.wait()
         await self._log
+        atexit.unregister(self._kill)
         return status
+
+    def _kill(self) -> None:
+        _signal(self._process, signal.SIGKILL)
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 import attrs
 
@@ -19,12 +19,15 @@ from ipistate.values import JsonObject
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Coroutine, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ipistate.checkpoint.episode import EpisodeId
     from ipistate.demo.connection import Connection
     from ipistate.demo.plan import Rollout
+
+L = TypeVar("L")
+R = TypeVar("R")
 
 CHECKPOINT: Final = "step-1"
 RESTORE: Final = "restore-1"
@@ -50,7 +53,7 @@ async def run(rollouts: Sequence[Rollout], place: Workplace, watch: Watcher) -> 
         httpx.HTTPError: A server could not be reached for a control operation.
     """
     began = time.perf_counter()
-    crash, beside = await asyncio.gather(
+    crash, beside = await _both(
         through_crash(rollouts, place, watch),
         without_interruption(rollouts, place, watch),
     )
@@ -71,6 +74,18 @@ async def run(rollouts: Sequence[Rollout], place: Workplace, watch: Watcher) -> 
         evidence=crash.evidence,
         seconds=time.perf_counter() - began,
     )
+
+
+async def _both(
+    left: Coroutine[Any, Any, L], right: Coroutine[Any, Any, R]
+) -> tuple[L, R]:
+    # Unlike gather, a group waits for the clean-up of both when one of them fails.
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = group.create_task(left), group.create_task(right)
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from errors
+    return tasks[0].result(), tasks[1].result()
 
 
 @attrs.frozen

@@ -1,0 +1,44 @@
+"""Interruptions: the first one stops the work cleanly, the next ones wait for that."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+T = TypeVar("T")
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def run_interruptibly(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine; SIGINT and SIGTERM cancel it once, so its clean-up is whole.
+
+    Raises:
+        KeyboardInterrupt: It was interrupted, and has cleaned up.
+    """
+    try:
+        return asyncio.run(_attended(work))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+async def _attended(work: Coroutine[Any, Any, T]) -> T:
+    loop, task = asyncio.get_running_loop(), asyncio.create_task(work)
+    for number in SIGNALS:
+        loop.add_signal_handler(number, _cancel_once, task)
+    try:
+        return await task
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+def _cancel_once(task: asyncio.Task[Any]) -> None:
+    if not task.cancelling():
+        task.cancel()
