@@ -64,7 +64,7 @@ def write(tmp_path):
 def _recording(rollout):
     calls = replay(rollout.task.environment, rollout.calls)
     outputs = [encode(JsonObject({"output": done.output})) for done in calls]
-    request = VerifyRequest.from_json(verify_request(rollout, outputs))
+    request = VerifyRequest.from_document(verify_request(rollout, outputs))
     verdict = encode(reply(request, request.verdict()))
     return Recording(replies=tuple(outputs), verdict=verdict)
 

@@ -92,3 +92,10 @@ def test_reply_cannot_command_the_terminal(run):
     result = run("call", "x\x1b[2J", "-e", "-", given=world)
 
     assert "\x1b" not in result.stdout
+
+
+def test_deepest_world(document):
+    """A world as deep as worlds can be is called and printed, in JSON as well."""
+    world = '{"messages": ' + "[" * 199 + "]" * 199 + "}"
+
+    assert document("call", "get_inbox", "-e", "-", "--json", given=world)

@@ -169,3 +169,12 @@ def test_recorded_rollouts(document, shared):
     )
 
     assert {"no world": 5} == shown["counts"]
+
+
+def test_deepest_world(document, write):
+    """A rollout may carry a world as deep as worlds can be."""
+    row = b'{"environment": {"a": %b}, "response": {"output": []}}'
+    deep = b"[" * 199 + b"]" * 199
+    shown = document("replay", write("rows.jsonl", row % deep), "--json")
+
+    assert {"same": 1} == shown["counts"]

@@ -29,7 +29,7 @@ def recorded():
     def record(rollout):
         calls = replay(rollout.task.environment, rollout.calls)
         replies = [encode(JsonObject({"output": done.output})) for done in calls]
-        request = VerifyRequest.from_json(verify_request(rollout, replies))
+        request = VerifyRequest.from_document(verify_request(rollout, replies))
         verdict = encode(reply(request, request.verdict()))
         return Recording(replies=tuple(replies), verdict=verdict)
 

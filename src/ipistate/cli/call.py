@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
 import click
 
 from ipistate.cli.exits import LEGEND, Exit, refusing
@@ -13,6 +14,7 @@ from ipistate.codec import decode
 from ipistate.environment import Environment
 from ipistate.tools import TOOLS
 from ipistate.transition import Transition, call_tool
+from ipistate.values import JsonObject, trusted_object
 
 
 @click.command("call", epilog=LEGEND)
@@ -74,11 +76,13 @@ def command(
         click.get_current_context().exit(Exit.FINDINGS)
 
 
-def _document(done: Transition) -> dict[str, object]:
-    error = done.error
-    shown = None if error is None else {"type": error.type, "message": error.message}
-    return {
-        "output": done.output,
-        "error": shown,
-        "environment": done.environment.document,
-    }
+def _document(done: Transition) -> JsonObject:
+    error = None if done.error is None else JsonObject(attrs.asdict(done.error))
+    # The world may be as deep as worlds can be, so nothing is checked again.
+    return trusted_object(
+        {
+            "output": done.output,
+            "error": error,
+            "environment": done.environment.document,
+        }
+    )

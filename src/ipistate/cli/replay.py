@@ -11,11 +11,11 @@ import click
 from ipistate.cli.exits import LEGEND, Exit
 from ipistate.cli.files import numbered_lines, read_tasks
 from ipistate.cli.renaming import Renaming
-from ipistate.cli.rollouts import TaskIndex
+from ipistate.cli.rollouts import TaskIndex, read_rollout
 from ipistate.cli.terminal import emit, plain
 from ipistate.codec import decode
 from ipistate.environment import Environment
-from ipistate.errors import DecodeError, preview
+from ipistate.errors import DecodeError, IpiStateError
 from ipistate.transition import call_tool
 from ipistate.values import JsonArray, JsonObject, JsonValue
 
@@ -96,12 +96,9 @@ def command(ctx: click.Context, *, file: str, tasks: str | None, as_json: bool) 
 def replayed(line: int, text: bytes, tasks: TaskIndex) -> Replayed:
     """Execute one line's calls again, as far as its world is known."""
     try:
-        row = decode(text)
-    except DecodeError as error:
+        row = read_rollout(text)
+    except IpiStateError as error:
         return Replayed(line=line, status="refused", reason=str(error))
-    if not isinstance(row, JsonObject):
-        reason = f"a rollout is an object, not {preview(row)}"
-        return Replayed(line=line, status="refused", reason=reason)
     calls = recorded_calls(row)
     if calls is None:
         reason = "it has no list response.output"

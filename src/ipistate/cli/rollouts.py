@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import attrs
 
-from ipistate.codec import encode
+from ipistate.codec import decode_as, encode
+from ipistate.errors import SchemaError, preview
+from ipistate.schema import adopt_members
 from ipistate.task import Task
-from ipistate.values import JsonArray, JsonObject, JsonValue, trusted_array
+from ipistate.values import (
+    JsonArray,
+    JsonObject,
+    JsonValue,
+    trusted_array,
+    trusted_object,
+)
 
 
 if TYPE_CHECKING:
@@ -16,6 +24,20 @@ if TYPE_CHECKING:
 
 Found: TypeAlias = "Task | str"
 """A task row, or the reason why there is none."""
+
+
+def read_rollout(line: bytes) -> JsonObject:
+    """Read a line of a file of rollouts; each member has the full depth to itself.
+
+    Raises:
+        DecodeError: The line is not acceptable JSON.
+        SchemaError: It is not an object.
+    """
+    row = decode_as(line, adopt_members)
+    if not isinstance(row, dict):
+        message = "a rollout is an object"
+        raise SchemaError("wrong_type", message, preview=preview(row))
+    return trusted_object(cast("dict[str, JsonValue]", row))
 
 
 class TaskIndex:
@@ -74,7 +96,7 @@ def complete(rollout: JsonObject, tasks: TaskIndex) -> JsonObject | str:
     task = tasks.find(rollout)
     if isinstance(task, str):
         return f"it has no injection, and {task}"
-    return JsonObject(
+    return trusted_object(
         {
             "injection": task.injection.to_document(),
             "required_tools": JsonArray(task.required_tools),

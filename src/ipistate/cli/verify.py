@@ -10,9 +10,8 @@ import click
 
 from ipistate.cli.exits import LEGEND, Exit
 from ipistate.cli.files import numbered_lines, read_tasks
-from ipistate.cli.rollouts import TaskIndex, complete
+from ipistate.cli.rollouts import TaskIndex, complete, read_rollout
 from ipistate.cli.terminal import emit, plain
-from ipistate.codec import decode
 from ipistate.errors import IpiStateError, preview
 from ipistate.exchange import VerifyRequest
 from ipistate.values import JsonArray, JsonObject, JsonValue
@@ -88,12 +87,9 @@ def command(ctx: click.Context, *, file: str, tasks: str | None, as_json: bool) 
 def score(line: int, text: bytes, tasks: TaskIndex) -> Score:
     """Score one line, as far as it can be."""
     try:
-        row = decode(text)
+        row = read_rollout(text)
     except IpiStateError as error:
         return Score(line=line, status="refused", reason=str(error))
-    if not isinstance(row, JsonObject):
-        reason = f"a rollout is an object, not {preview(row)}"
-        return Score(line=line, status="refused", reason=reason)
     stored = {name: row[name] for name in MEMBERS if name in row}
     whole = complete(row, tasks)
     if isinstance(whole, str):

@@ -101,7 +101,8 @@ async def _verified(
     if done.fault is not None:
         return done
     try:
-        verdict = await client.post("verify", verify_request(rollout, done.replies))
+        request = encode(verify_request(rollout, done.replies))
+        verdict = await client.post("verify", request)
     except (httpx.HTTPError, UnexpectedReplyError) as error:
         return attrs.evolve(done, fault=_told(error))
     return attrs.evolve(done, verdict=verdict)

@@ -15,7 +15,7 @@ from ipistate.demo.play import Recording, play, play_all, play_on, play_to_cut
 from ipistate.demo.report import Evidence, Report, compare
 from ipistate.demo.trace import verify_request
 from ipistate.demo.workplace import CONCURRENCY, Workplace
-from ipistate.values import JsonObject
+from ipistate.values import trusted_object
 
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ipistate.checkpoint.episode import EpisodeId
     from ipistate.demo.connection import Connection
     from ipistate.demo.plan import Rollout
+    from ipistate.values import JsonObject
 
 L = TypeVar("L")
 R = TypeVar("R")
@@ -164,6 +165,6 @@ def result_rows(
     for rollout in rollouts:
         recording = recordings[rollout.episode.rollout_id]
         if recording.verdict is not None:
-            request = decode(verify_request(rollout, recording.replies))
-            verdict = decode(recording.verdict)
-            yield encode(cast("JsonObject", request) | cast("JsonObject", verdict))
+            row = verify_request(rollout, recording.replies)
+            verdict = cast("JsonObject", decode(recording.verdict))
+            yield encode(trusted_object({**row, **verdict}))

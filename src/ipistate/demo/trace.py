@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ipistate.codec import encode, render
-from ipistate.values import JsonObject
+from ipistate.codec import render
+from ipistate.values import JsonObject, trusted_object
 
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def output_items(
     }
 
 
-def verify_request(rollout: Rollout, replies: Sequence[bytes]) -> bytes:
-    """Write the body of ``/verify``: the task row with the agent's response."""
+def verify_request(rollout: Rollout, replies: Sequence[bytes]) -> JsonObject:
+    """Write the request to ``/verify``: the task row with the agent's response."""
     params = rollout.task.responses_create_params
     response = {
         "id": f"resp_{rollout.episode.rollout_id}",
@@ -61,5 +61,5 @@ def verify_request(rollout: Rollout, replies: Sequence[bytes]) -> bytes:
         "tool_choice": "auto",
         "tools": params.get("tools", []),
     }
-    row = {**rollout.task.to_document(), "response": response}
-    return encode(JsonObject(row))
+    row = rollout.task.to_document()
+    return trusted_object({**row, "response": JsonObject(response)})
