@@ -13,7 +13,7 @@ import sys
 from report import document, machine, table
 
 
-GROUPS = ("codec", "tools", "seeds", "memory", "checkpoint", "http")
+GROUPS = ("codec", "tools", "seeds", "memory", "checkpoint", "http", "pauses")
 
 
 def main() -> None:

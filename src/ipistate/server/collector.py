@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 _THRESHOLDS: Final = (10_000, 5, 1_000)
 """Young objects are collected as usual, old ones after 50 million allocations."""
@@ -27,7 +27,7 @@ def spare_the_old() -> None:
 
 
 @contextmanager
-def paused() -> Iterator[None]:
+def paused() -> Generator[None]:
     """Collect nothing, and never visit what was made meanwhile.
 
     For the moment in which very many worlds are built at once.

@@ -1,0 +1,149 @@
+"""Control calls over HTTP: how long they make others wait."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import time
+
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import attrs
+
+from client import Connection
+from report import Row, duration
+from servers import TOKEN, Served, served
+from worlds import clinic, compact, task_row
+
+
+_SESSIONS = 1_000
+_IN_FLIGHT = 60
+_AUTHORIZED = (f"authorization: Bearer {TOKEN}".encode(),)
+_PATIENT = b'{"patient_id":"P0000"}'
+
+
+def rows() -> Iterator[Row]:
+    """Measure a prepare among calls, then the waits during commit and restore."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with served("ours", folder) as server:
+            yield asyncio.run(_prepares(server))
+        with served("ours", folder) as server:
+            commit = asyncio.run(_commit(server, folder / "ckpt"))
+        with served("ours", folder) as server:
+            restore = asyncio.run(_restore(server, folder / "ckpt"))
+    yield _row("commit", commit)
+    yield _row("restore", restore)
+
+
+@attrs.frozen
+class _Operation:
+    """A control call, and the longest of the requests that ran beside it."""
+
+    seconds: float
+    longest: float
+    answered: int
+
+
+def _row(name: str, found: _Operation) -> Row:
+    return Row(
+        work=f"longest GET /health during {name}, {_SESSIONS:,} × 50 kB",
+        figure=duration(found.longest),
+        floor=f"the {name}: {duration(found.seconds)}",
+        ratio=found.longest / found.seconds,
+        budget=0.03,
+        note=f"{found.answered} answered",
+    )
+
+
+async def _control(connection: Connection, operation: str, **members: Any) -> Any:
+    body = compact({"deadline_ts": time.time() + 300, **members})
+    path = f"/ng-control/v1/checkpoint/{operation}"
+    return json.loads(await connection.post(path, body, _AUTHORIZED))
+
+
+async def _watched(connection: Connection, port: int, *call: Any, **body: Any) -> _Operation:
+    probe = await Connection.open(port)
+    done = False
+    waits: list[float] = []
+
+    async def ask() -> None:
+        while not done:
+            await probe.get("/health")
+            waits.append(probe.answered - probe.sent)
+            await asyncio.sleep(0.0005)
+
+    asking = asyncio.create_task(ask())
+    await asyncio.sleep(0.2)
+    waits.clear()
+    start = perf_counter()
+    await _control(connection, *call, **body)
+    seconds = perf_counter() - start
+    done = True
+    await asking
+    return _Operation(seconds, max(waits), len(waits))
+
+
+async def _commit(server: Served, directory: Path) -> _Operation:
+    connection = await Connection.open(server.port)
+    for number in range(_SESSIONS):
+        connection.cookie = b""
+        body = task_row(clinic(50_000, number))
+        await connection.post(f"/ng-rollout/r{number}/seed_session", body)
+    await _control(connection, "prepare", checkpoint_id="c1")
+    where = {"checkpoint_id": "c1", "checkpoint_dir": str(directory)}
+    return await _watched(connection, server.port, "commit", **where)
+
+
+async def _restore(server: Served, directory: Path) -> _Operation:
+    connection = await Connection.open(server.port)
+    episodes = [{"rollout_id": f"r{n}", "attempt": 0} for n in range(_SESSIONS)]
+    where = {"checkpoint_id": "c2", "checkpoint_dir": str(directory)}
+    return await _watched(
+        connection, server.port, "restore", **where, episode_ids=episodes
+    )
+
+
+async def _prepares(server: Served) -> Row:
+    connections = [await Connection.open(server.port) for _ in range(_IN_FLIGHT)]
+    for connection in connections:
+        await connection.post("/seed_session", task_row(clinic(5_000)))
+    control = await Connection.open(server.port)
+    found = [await _prepared(connections, control, f"c{n}") for n in range(15)]
+    calls, after = (median(one) for one in zip(*found, strict=True))
+    return Row(
+        work=f"prepare with {_IN_FLIGHT} calls in flight",
+        figure=f"{duration(calls + max(after, 0))}",
+        floor=f"the calls: {duration(calls)}",
+        ratio=max(after, 0) * 1e3,
+        budget=5,
+        note="the ratio is milliseconds after the last call",
+    )
+
+
+async def _prepared(
+    connections: list[Connection], control: Connection, name: str
+) -> tuple[float, float]:
+    # The server admits a request when its head is there; it then waits for the body.
+    for connection in connections:
+        head = connection.head(b"POST", "/get_patient_record", len(_PATIENT), ())
+        connection.send(head)
+    await asyncio.sleep(0.05)
+    prepare = asyncio.create_task(_control(control, "prepare", checkpoint_id=name))
+    await asyncio.sleep(0.05)
+    assert not prepare.done()
+    start = perf_counter()
+    for connection in connections:
+        connection.send(_PATIENT)
+    answers = await asyncio.gather(*(one.answer() for one in connections))
+    await prepare
+    assert {status for status, _ in answers} == {200}
+    last = max(connection.answered for connection in connections)
+    after = control.answered - last
+    await _control(control, "resume", checkpoint_id=name)
+    return last - start, after
