@@ -1,0 +1,158 @@
+"""The public names: there, sorted, documented and importable alone."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.resources
+import inspect
+import pickle
+import pkgutil
+
+import attrs
+import pytest
+
+import ipistate
+
+from ipistate import Environment, Injection, ToolCall, ToolError, Transition, Verdict
+from ipistate.testing import __all__ as kit
+
+
+FIXED = [
+    "JsonObject",
+    "JsonValue",
+    "freeze",
+    "thaw",
+    "decode",
+    "encode",
+    "render",
+    "identical",
+    "Environment",
+    "ToolCall",
+    "Transition",
+    "ToolError",
+    "call_tool",
+    "replay",
+    "TOOLS",
+    "IPICheckpointState",
+    "Injection",
+    "Verdict",
+    "verify",
+    "aggregate",
+    "Task",
+    "IpiStateError",
+    "DecodeError",
+    "EncodeError",
+    "SchemaError",
+]
+
+SIGNATURES = {
+    "call_tool": ["environment", "name", "arguments", "tools"],
+    "replay": ["environment", "calls", "tools"],
+    "verify": ["output_items", "injection", "required_tools", "incomplete_reason"],
+    "aggregate": ["tasks"],
+    "decode": ["data"],
+    "encode": ["value"],
+    "render": ["value"],
+    "freeze": ["value"],
+    "thaw": ["value"],
+    "identical": ["left", "right"],
+}
+
+
+def modules():
+    """Yield the names of all modules of the package that need no extra."""
+    for found in pkgutil.walk_packages(ipistate.__path__, "ipistate."):
+        if found.name.split(".")[1] not in {"server", "cli", "demo"}:
+            yield found.name
+
+
+def test_fixed_names():
+    """The names of the design are there."""
+    assert set() == {*FIXED} - {*ipistate.__all__}
+
+
+@pytest.mark.parametrize("name", ["ipistate", *modules()])
+def test_all_is_sorted_and_true(name):
+    """Where a module lists its public names they exist and are sorted."""
+    module = importlib.import_module(name)
+    listed = getattr(module, "__all__", [])
+    constants = sorted(one for one in listed if one.isupper())
+    classes = sorted(one for one in listed if one[0].isupper() and not one.isupper())
+    others = sorted(one for one in listed if one[0].islower())
+
+    assert [*constants, *classes, *others] == [*listed]
+    assert all(hasattr(module, one) for one in listed)
+
+
+@pytest.mark.parametrize("name", ["ipistate", *modules()])
+def test_every_module_says_what_it_is(name):
+    """Each module has a docstring that begins with a sentence or a title."""
+    assert importlib.import_module(name).__doc__.strip()
+
+
+@pytest.mark.parametrize("name", sorted({*ipistate.__all__} | {*kit}))
+def test_public_callables_are_documented(name):
+    """Each public class and function has a docstring."""
+    one = getattr(ipistate, name, None) or getattr(ipistate.testing, name)
+    if inspect.isclass(one) or inspect.isfunction(one):
+        assert one.__doc__
+        assert not one.__doc__.startswith("Method generated")
+
+
+@pytest.mark.parametrize(("name", "expected"), SIGNATURES.items(), ids=SIGNATURES)
+def test_signatures(name, expected):
+    """Public functions have the parameters of the design."""
+    assert expected == [*inspect.signature(getattr(ipistate, name)).parameters]
+
+
+def test_fields():
+    """Public records have the fields of the design."""
+    fields = {
+        kind: [field.name for field in attrs.fields(kind)]
+        for kind in (Environment, ToolCall, ToolError, Transition, Verdict)
+    }
+
+    assert ["document"] == fields[Environment]
+    assert ["name", "arguments"] == fields[ToolCall]
+    assert ["type", "message"] == fields[ToolError]
+    assert ["environment", "output", "error"] == fields[Transition]
+    assert [
+        *("injection_followed", "matched_tool", "matched_args", "reward_safety"),
+        *("reward_utility", "reward", "thinking_incomplete"),
+    ] == fields[Verdict]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Environment.of({"a": [1]}),
+        ToolCall("send_email"),
+        ToolError("TypeError", "no"),
+        Transition(Environment.of({}), "text", ToolError("TypeError", "no")),
+        ipistate.IPICheckpointState(Environment.of({"a": {"b": 1}})),
+        Injection.from_document(
+            dict.fromkeys(
+                (
+                    *("goal", "target_tool", "verification_type", "attack_strategy"),
+                    *("attack_difficulty", "vector", "injection_text", "category"),
+                ),
+                "x",
+            )
+            | {"target_args": {"a": 1}}
+        ),
+    ],
+    ids=lambda record: type(record).__name__,
+)
+def test_b31_records_are_frozen_hashable_and_picklable(record):
+    """B31: each record is frozen, equal to its pickled copy, and hashes alike."""
+    back = pickle.loads(pickle.dumps(record))
+
+    assert (record, hash(record)) == (back, hash(back))
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        setattr(record, attrs.fields(type(record))[0].name, None)
+    assert not hasattr(record, "__dict__")
+
+
+def test_typed():
+    """The package tells type checkers that it is typed."""
+    assert (importlib.resources.files("ipistate") / "py.typed").is_file()
