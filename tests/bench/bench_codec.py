@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import orjson
 
-from ipistate import decode, encode
 from measure import compare, repeated
 from report import Row, row
 from worlds import clinic, compact
+
+from ipistate import decode, encode
 
 
 _LOADS = "orjson.loads"

@@ -134,9 +134,7 @@ async def _opened(port: int) -> Connection:
     return connection
 
 
-async def _loaded(
-    server: Served, group: list[Connection], request: Request
-) -> _Load:
+async def _loaded(server: Served, group: list[Connection], request: Request) -> _Load:
     waits: list[float] = []
     end = perf_counter() + _SECONDS
 

@@ -10,13 +10,15 @@ import subprocess
 import sys
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
+
+from report import Row
+from worlds import clinic, task_row
 
 from ipistate import JsonObject, call_tool
 from ipistate.server.pool import SeedPool
 from ipistate.server.settings import ServerSettings
-from report import Row
-from worlds import clinic, task_row
 
 
 _ROWS, _ROLLOUTS, _SIZE = 125, 16, 50_000
@@ -28,7 +30,7 @@ def rows() -> Iterator[Row]:
     for kind, calls in (("seeded", 0), ("and 5 changes in each", 5)):
         ours, floor = _grown("ours", calls), _grown("copies", calls)
         yield Row(
-            work=f"memory of {_ROWS} × {_ROLLOUTS} sessions of 50 kB, {kind}",
+            work=f"memory of {_ROWS} x {_ROLLOUTS} sessions of 50 kB, {kind}",
             figure=f"{ours / 1e6:.0f} MB",
             floor=f"deep copies: {floor / 1e6:.0f} MB",
             ratio=ours / floor,
@@ -69,8 +71,8 @@ def _copies(worlds: list[dict[str, Any]], calls: int) -> list[object]:
 
 def _resident() -> int:
     gc.collect()
-    with open("/proc/self/statm", encoding="ascii") as numbers:
-        return int(numbers.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    numbers = Path("/proc/self/statm").read_text(encoding="ascii")
+    return int(numbers.split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def main() -> None:
@@ -83,7 +85,7 @@ def main() -> None:
     sessions = ways[way](worlds, calls)
     grown = _resident() - before
     assert len(sessions) >= _ROWS * _ROLLOUTS
-    print(grown)
+    sys.stdout.write(f"{grown}\n")
 
 
 if __name__ == "__main__":

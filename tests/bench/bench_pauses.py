@@ -52,7 +52,7 @@ class _Operation:
 
 def _row(name: str, found: _Operation) -> Row:
     return Row(
-        work=f"longest GET /health during {name}, {_SESSIONS:,} × 50 kB",
+        work=f"longest GET /health during {name}, {_SESSIONS:,} x 50 kB",
         figure=duration(found.longest),
         floor=f"the {name}: {duration(found.seconds)}",
         ratio=found.longest / found.seconds,
@@ -67,7 +67,9 @@ async def _control(connection: Connection, operation: str, **members: Any) -> An
     return json.loads(await connection.post(path, body, _AUTHORIZED))
 
 
-async def _watched(connection: Connection, port: int, *call: Any, **body: Any) -> _Operation:
+async def _watched(
+    connection: Connection, port: int, *call: Any, **body: Any
+) -> _Operation:
     probe = await Connection.open(port)
     done = False
     waits: list[float] = []

@@ -1,4 +1,4 @@
-"""Seeding a session from the bytes of a request."""
+"""Seeding a session from the bytes of a request, the collector as the server has it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import json
 
 from collections.abc import Iterator
 
-from ipistate.server.pool import SeedPool
 from measure import compare, fresh
 from report import Row, row
 from worlds import clinic, task_row
+
+from ipistate.server.collector import spare_the_old
+from ipistate.server.pool import SeedPool
 
 
 _FLOOR = "json.loads + copy.deepcopy"
@@ -19,6 +21,7 @@ _POOL_BYTES = 64 * 2**20
 
 def rows() -> Iterator[Row]:
     """Measure a row that was never seen, seen before, and seen in another rollout."""
+    spare_the_old()
     world = clinic(50_000)
     body = task_row(world)
 

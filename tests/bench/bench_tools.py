@@ -10,10 +10,11 @@ from typing import Any
 
 import orjson
 
-from ipistate import Environment, JsonObject, call_tool
 from measure import compare, fresh, repeated
 from report import Row, row
 from worlds import chart, clinic, compact, laboratory
+
+from ipistate import Environment, JsonObject, call_tool
 
 
 _PATIENT = JsonObject({"patient_id": "P0000"})
@@ -111,7 +112,7 @@ def _execute(world: dict[str, Any], name: str, arguments: dict[str, Any]) -> str
     try:
         given = {n: value for n, value in arguments.items() if value is not None}
         result = function(world, **given)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - as the reference does
         return f"Error executing tool '{name}' ({type(error).__name__}): {error}"
     return result if isinstance(result, str) else json.dumps(result)
 
@@ -136,4 +137,4 @@ def _writing(size: int, tool: str, arguments: dict[str, str]) -> Row:
         fresh(partial(Environment.from_json, data), calls, 10),
         fresh(partial(orjson.loads, data), in_place, 10),
     )
-    return row(f"{_CALLS} × {tool}, {size} kB", "in place on dicts", found, 3)
+    return row(f"{_CALLS} x {tool}, {size} kB", "in place on dicts", found, 3)

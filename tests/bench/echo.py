@@ -5,17 +5,20 @@ It has the server's own cookie layer and the server's own uvicorn settings.
 
 from __future__ import annotations
 
-
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from ipistate.server import serve
 from ipistate.server.cookies import SessionCookie, SessionLayer
 from ipistate.server.settings import ServerSettings
+
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 
 async def echo(request: Request) -> Response:

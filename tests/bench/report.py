@@ -7,10 +7,13 @@ import platform
 import sys
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
-from measure import Comparison
+
+if TYPE_CHECKING:
+    from measure import Comparison
 
 
 @attrs.frozen(kw_only=True)
@@ -76,7 +79,9 @@ def table(rows: Iterable[Row]) -> str:
     """Write the figures as a Markdown table that is aligned in plain text, too."""
     lines: Sequence[tuple[str, ...]] = [_HEAD, *map(_cells, rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    written = [" | ".join(c.ljust(w) for c, w in zip(x, widths, strict=True)) for x in lines]
+    written = [
+        " | ".join(c.ljust(w) for c, w in zip(x, widths, strict=True)) for x in lines
+    ]
     rule = " | ".join("-" * width for width in widths)
     return "\n".join(f"| {line} |" for line in (written[0], rule, *written[1:]))
 

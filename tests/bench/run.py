@@ -6,6 +6,7 @@ Usage: ``python tests/bench/run.py [--json] [GROUP ...]``.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import json
 import sys
@@ -23,16 +24,18 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print plain data")
     options = parser.parse_args()
     rows = []
+    thresholds = gc.get_threshold()
     for group in options.groups or GROUPS:
+        gc.set_threshold(*thresholds)
         for row in importlib.import_module(f"bench_{group}").rows():
-            print(f"{row.work}: {row.ratio:.3g}", file=sys.stderr, flush=True)
+            sys.stderr.write(f"{row.work}: {row.ratio:.3g}\n")
             rows.append(row)
     if options.json:
-        print(json.dumps(document(rows), indent=1, ensure_ascii=False))
-        return
-    for name, value in machine().items():
-        print(f"{name}: {value}")
-    print(f"\n{table(rows)}")
+        text = json.dumps(document(rows), indent=1, ensure_ascii=False)
+    else:
+        about = (f"{name}: {value}" for name, value in machine().items())
+        text = "\n".join([*about, "", table(rows)])
+    sys.stdout.write(f"{text}\n")
 
 
 if __name__ == "__main__":
