@@ -207,6 +207,16 @@ def with_member(
     return new
 
 
+def with_members(
+    members: Mapping[str, JsonValue], changes: Mapping[str, JsonValue]
+) -> JsonObject:
+    """Copy an object of frozen values with several members set, one after another."""
+    new = dict.__new__(JsonObject)
+    fill_object(new, members)
+    fill_object(new, changes)
+    return new
+
+
 def with_element(
     elements: Iterable[JsonValue], index: int, value: JsonValue
 ) -> JsonArray:

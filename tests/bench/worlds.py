@@ -12,54 +12,13 @@ from random import Random
 from typing import Any
 
 
-_WORDS = [
-    "patient",
-    "reports",
-    "mild",
-    "intermittent",
-    "pain",
-    "after",
-    "exercise",
-    "and",
-    "was",
-    "advised",
-    "to",
-    "rest",
-    "follow",
-    "up",
-    "within",
-    "two",
-    "weeks",
-    "blood",
-    "pressure",
-    "stable",
-    "no",
-    "acute",
-    "distress",
-    "continue",
-    "the",
-    "current",
-    "medication",
-    "review",
-    "results",
-    "with",
-    "the",
-    "attending",
-    "physician",
-    "allergies",
-    "none",
-    "known",
-    "insurance",
-    "confirmed",
-    "appointment",
-    "moved",
-    "at",
-    "the",
-    "request",
-    "of",
-    "the",
-    "family",
-]
+_SENTENCES = (
+    "patient reports mild intermittent pain after exercise and was advised to rest "
+    "follow up within two weeks blood pressure stable no acute distress continue the "
+    "current medication review results with the attending physician allergies none "
+    "known insurance confirmed appointment moved at the request of the family"
+)
+_WORDS = _SENTENCES.split()
 _NAMES = ("Alice", "Bruno", "Chiara", "David", "Elena", "Farid", "Greta", "Hassan")
 _CONDITIONS = ("hypertension", "asthma", "type 2 diabetes", "migraine", "arthritis")
 _TESTS = ("HbA1c", "LDL", "creatinine", "haemoglobin", "TSH", "potassium")

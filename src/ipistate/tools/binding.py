@@ -33,7 +33,7 @@ def bind(tool: Tool, arguments: JsonObject) -> Mapping[str, JsonValue]:
     if None in arguments.values():
         bound = {name: value for name, value in arguments.items() if value is not None}
     names = bound.keys()
-    if names <= tool.known and names >= tool.needed:
+    if names == tool.known or tool.needed <= names <= tool.known:
         return bound
     for name in bound:
         if name not in tool.known:

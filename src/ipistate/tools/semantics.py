@@ -45,6 +45,8 @@ ABSENT: Final = Absent()
 # Tuples, because a union of types is made anew wherever it is written.
 _CONTAINERS: Final = (list, dict)
 _ITERABLE: Final = (list, str, dict)
+_NUMBER: Final = (int, float)
+_SEQUENCE: Final = (str, list)
 
 _NAMES: Final[dict[type, str]] = {
     JsonObject: "dict",
@@ -153,7 +155,7 @@ def less(left: JsonValue, right: JsonValue, sign: str = "<") -> bool:
     """Compare as ``left < right``; ``sign`` only words the refusal."""
     if isinstance(left, str) and isinstance(right, str):
         return left < right
-    if isinstance(left, int | float) and isinstance(right, int | float):
+    if isinstance(left, _NUMBER) and isinstance(right, _NUMBER):
         return left < right
     if isinstance(left, list) and isinstance(right, list):
         for one, other in zip(left, right, strict=False):
@@ -173,7 +175,7 @@ def greater(left: JsonValue, right: JsonValue) -> bool:
 
 def add(left: JsonValue, right: JsonValue) -> JsonValue:
     """Compute ``left + right``; the result is always a JSON value."""
-    if isinstance(left, int | float) and isinstance(right, int | float):
+    if isinstance(left, _NUMBER) and isinstance(right, _NUMBER):
         try:
             return _storable(left + right)
         except OverflowError:
@@ -182,7 +184,7 @@ def add(left: JsonValue, right: JsonValue) -> JsonValue:
         return whole_text(left + right)
     if isinstance(left, list) and isinstance(right, list):
         return JsonArray([*left, *right])
-    if isinstance(left, str | list):
+    if isinstance(left, _SEQUENCE):
         kind = type_name(left)
         shown = f'can only concatenate {kind} (not "{type_name(right)}") to {kind}'
         raise Refused("TypeError", shown)
@@ -191,14 +193,14 @@ def add(left: JsonValue, right: JsonValue) -> JsonValue:
 
 def multiply(left: JsonValue, right: JsonValue) -> JsonValue:
     """Compute ``left * right``: a product, or a repeated text or array."""
-    if isinstance(left, int | float) and isinstance(right, int | float):
+    if isinstance(left, _NUMBER) and isinstance(right, _NUMBER):
         try:
             return _storable(left * right)
         except OverflowError:
             raise _too_large() from None
-    if isinstance(left, str | list):
+    if isinstance(left, _SEQUENCE):
         return _repeated(left, right)
-    if isinstance(right, str | list):
+    if isinstance(right, _SEQUENCE):
         return _repeated(right, left)
     raise _unsupported("*", left, right)
 

@@ -32,6 +32,7 @@ from ipistate.values import (
     with_addition,
     with_element,
     with_member,
+    with_members,
 )
 
 
@@ -92,6 +93,8 @@ def with_collection(
 
 def assign(row: JsonValue, members: Mapping[str, JsonValue]) -> JsonValue:
     """Return a record with fields set as given (``set rec.f v``)."""
+    if isinstance(row, dict):
+        return with_members(row, members)
     for name, value in members.items():
         row = place(row, name, value)
     return row
