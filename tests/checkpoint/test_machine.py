@@ -637,6 +637,26 @@ def failure():
     return CheckpointError("invalid_checkpoint_state", "late")
 
 
+@pytest.mark.parametrize("outcome", ["published", "failed"])
+def test_a_write_of_an_earlier_checkpoint_is_not_taken_for_this_one(
+    shell, outcome, disk_error
+):
+    """Its late end neither completes nor fails the commit that runs now."""
+    shell.prepared("c1")
+    shell.commit("c1", "old", deadline=5)
+    shell.pass_time(5)
+    shell.call("resume", "c1")
+    shell.stop()
+    shell.prepared("c2")
+    call = shell.commit("c2", "new")
+
+    shell.publish(error=disk_error if outcome == "failed" else None)
+    assert call not in shell.replies
+    shell.publish()
+
+    assert "c2" == shell.document(call)["manifest"]["checkpoint_id"]
+
+
 def test_a_lease_that_runs_out_resumes_and_fences(shell):
     """No call until deadline and grace: idle, fenced, waiting requests answered."""
     shell.committed()

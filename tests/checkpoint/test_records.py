@@ -168,10 +168,6 @@ def test_a_line_is_an_object(line):
         b"{\n",
         b'{"episode_id":{"rollout_id":"r","attempt":0},"session_id":"s","state":}',
         b'{"episode_id":{"rollout_id":"r","attempt":0},"session_id":"s","state":{"schema_version":1,"environment":{"a":NaN}}}',
-        b'{"episode_id":{"rollout_id":"r","attempt":0},"session_id":"s","state":'
-        + b"[" * 2000
-        + b"]" * 2000
-        + b"}",
     ],
 )
 @pytest.mark.parametrize("scope", [None, frozenset()])
@@ -179,6 +175,18 @@ def test_a_line_is_json(line, scope):
     """What does not parse is refused, in the scope or not."""
     with pytest.raises(DecodeError):
         read_record(line, CODEC, scope)
+
+
+@pytest.mark.parametrize("levels", [250, 2000])
+def test_b16_a_state_too_deep_to_write_is_not_read(levels):
+    """What a later commit could not write is refused by the restore."""
+    line = (
+        b'{"episode_id":{"rollout_id":"r","attempt":0},"session_id":"s","state":'
+        b'{"schema_version":1,"environment":{"a":%b%b}}}\n'
+    )
+
+    with pytest.raises(DecodeError, match="too_deep"):
+        read_record(line % (b"[" * levels, b"]" * levels), CODEC, None)
 
 
 @pytest.mark.parametrize(
