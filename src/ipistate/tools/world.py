@@ -93,7 +93,7 @@ def with_collection(
 
 def assign(row: JsonValue, members: Mapping[str, JsonValue]) -> JsonValue:
     """Return a record with fields set as given (``set rec.f v``)."""
-    if isinstance(row, dict):
+    if members and isinstance(row, dict):
         return with_members(row, members)
     for name, value in members.items():
         row = place(row, name, value)
