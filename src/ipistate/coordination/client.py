@@ -1,0 +1,175 @@
+"""HTTP to participants: one call at a time, bounded, its answer read or its failure named."""
+
+from __future__ import annotations
+
+import asyncio
+
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+import httpx
+
+from ipistate.codec import decode, encode
+from ipistate.coordination.failures import Failure, Reason
+from ipistate.errors import DecodeError, SchemaError, preview
+from ipistate.schema import structure
+from ipistate.values import freeze, is_object
+
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from ipistate.coordination.participants import Address
+
+R = TypeVar("R")
+
+PREFIX: Final = "/ng-control/v1/checkpoint"
+STATUS_SECONDS: Final = 60.0
+"""How long a status is waited for."""
+
+TRIES: Final = 3
+"""How often a connection is tried before a server counts as unreachable."""
+
+_OK: Final = 200
+_JSON: Final = {"content-type": "application/json"}
+
+
+def _check_token(token: str) -> None:
+    if not (token.isascii() and token.isprintable() and token.strip() == token != ""):
+        raise ValueError("a token is printable ASCII text and not empty")
+
+
+class ControlClient:
+    """The control plane's calls, with the bearer token of a deployment.
+
+    An asynchronous context manager. Each call has a connection of its own, so that
+    none fails because an idle one was closed meanwhile. Proxies and other settings of
+    the process's environment are ignored, redirects are not followed.
+
+    Args:
+        token: The deployment's control token.
+        transport: Sends the requests instead of the network, for tests.
+
+    Raises:
+        ValueError: The token cannot stand in a header.
+    """
+
+    def __init__(
+        self, token: str, *, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        _check_token(token)
+        self._client = httpx.AsyncClient(
+            transport=transport or _network(),
+            headers={"authorization": f"Bearer {token}"},
+            timeout=None,  # noqa: S113 - each call has a bound for all of it
+            trust_env=False,
+        )
+
+    async def __aenter__(self) -> Self:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._client.__aexit__(kind, error, trace)
+
+    async def status(
+        self, server: Address, reply: type[R], seconds: float = STATUS_SECONDS
+    ) -> R | Failure:
+        """Ask for the status, and read it as a record."""
+        request = self._client.build_request("GET", _url(server, "status"))
+        return await self._called(server, "status", request, reply, seconds)
+
+    async def operate(
+        self,
+        server: Address,
+        operation: str,
+        body: object,
+        reply: type[R],
+        seconds: float,
+    ) -> R | Failure:
+        """Make a call that may take so many seconds in all, and read its reply.
+
+        It may be repeated: the protocol's operations have the effect of one call.
+        """
+        request = self._client.build_request(
+            "POST",
+            _url(server, operation),
+            content=encode(freeze(body)),
+            headers=_JSON,
+        )
+        return await self._called(server, operation, request, reply, seconds)
+
+    async def _called(
+        self,
+        server: Address,
+        operation: str,
+        request: httpx.Request,
+        reply: type[R],
+        seconds: float,
+    ) -> R | Failure:
+        try:
+            async with asyncio.timeout(seconds):
+                response = await self._client.send(request)
+        except TimeoutError:
+            reason, told = Reason.TIMED_OUT, f"no answer within {seconds:.1f} s"
+        except httpx.HTTPError as error:
+            reason = Reason.UNREACHABLE
+            told = str(error) or type(error).__name__
+        else:
+            return _read(server, operation, response, reply)
+        return Failure(server=server, operation=operation, reason=reason, detail=told)
+
+
+def _network() -> httpx.AsyncHTTPTransport:
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    return httpx.AsyncHTTPTransport(retries=TRIES - 1, limits=limits, trust_env=False)
+
+
+def _url(server: Address, operation: str) -> str:
+    return f"{server.url}{PREFIX}/{operation}"
+
+
+def _read(
+    server: Address, operation: str, response: httpx.Response, reply: type[R]
+) -> R | Failure:
+    status = response.status_code
+    if status != _OK:
+        code, detail = _refusal(response.content)
+        return Failure(
+            server=server,
+            operation=operation,
+            reason=Reason.REFUSED,
+            status=status,
+            code=code,
+            detail=detail,
+        )
+    try:
+        return structure(decode(response.content), reply)
+    except (DecodeError, SchemaError) as error:
+        return Failure(
+            server=server,
+            operation=operation,
+            reason=Reason.INVALID_REPLY,
+            status=status,
+            detail=str(error),
+        )
+
+
+def _refusal(content: bytes) -> tuple[str | None, str]:
+    """Read the forms that refusals have (spec control-plane, section 2.15)."""
+    try:
+        body: Any = decode(content)
+    except DecodeError:
+        return None, preview(content) if content else ""
+    error = body.get("error") if is_object(body) else None
+    if is_object(error) and isinstance(error.get("code"), str):
+        return error["code"], _text(error.get("detail", ""))
+    return None, _text(body["detail"] if is_object(body) and "detail" in body else body)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else encode(value).decode()

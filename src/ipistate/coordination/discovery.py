@@ -1,0 +1,126 @@
+"""Finding a deployment's participants (spec control-plane, section 5.2)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from ipistate.coordination.failures import DiscoveryError, Failure
+from ipistate.coordination.orders import ordered
+from ipistate.coordination.participants import Address, Kind, Participant, addresses
+from ipistate.coordination.replies import Introduction
+
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from ipistate.coordination.client import ControlClient
+
+REQUIRED: Final = (Kind.MODEL,)
+"""What a deployment has to have: without its model a checkpoint loses token data."""
+
+_NOT_FOUND: Final = 404
+
+
+async def discover(
+    deployment: Mapping[str, Any],
+    client: ControlClient,
+    *,
+    required: Collection[Kind] = REQUIRED,
+) -> tuple[Participant, ...]:
+    """Ask every server of a deployment what it is.
+
+    A server without the control routes (404) takes no part.
+
+    Args:
+        deployment: The resolved configuration, by server name.
+        client: Asks the servers.
+        required: Kinds that must be found; ``()`` allows a deployment without a model.
+
+    Raises:
+        SchemaError: A server of the configuration has no usable host and port.
+        DiscoveryError: A server answered otherwise or not at all, or a kind is missing.
+    """
+    asked = await _introductions(addresses(deployment), client)
+    absent = {server for server, said in asked.items() if _is_absent(said)}
+    present = {server: said for server, said in asked.items() if server not in absent}
+    found = [
+        Participant(server.name, server.url, Kind(said.kind))
+        for server, said in _successes(present).items()
+    ]
+    return _complete(found, required)
+
+
+async def discover_urls(
+    urls: Iterable[str],
+    client: ControlClient,
+    *,
+    required: Collection[Kind] = REQUIRED,
+) -> tuple[Participant, ...]:
+    """Ask servers that are listed by their URLs; each has to take part.
+
+    Their names are those of their instances.
+
+    Args:
+        urls: One for each participant.
+        client: Asks the servers.
+        required: Kinds that must be among them; ``()`` allows that there is no model.
+
+    Raises:
+        SchemaError: ``invalid_url``.
+        DiscoveryError: A server is no participant or did not answer, two have one name,
+            or a kind is missing.
+    """
+    servers = [Address(url, url) for url in dict.fromkeys(urls)]
+    found = [
+        Participant(said.instance or server.name, server.url, Kind(said.kind))
+        for server, said in _successes(await _introductions(servers, client)).items()
+    ]
+    _check_distinct(found)
+    return _complete(found, required)
+
+
+async def _introductions(
+    servers: Iterable[Address], client: ControlClient
+) -> dict[Address, Introduction | Failure]:
+    asked = list(servers)
+    said = await asyncio.gather(*(client.status(one, Introduction) for one in asked))
+    return dict(zip(asked, said, strict=True))
+
+
+def _is_absent(said: Introduction | Failure) -> bool:
+    return isinstance(said, Failure) and said.status == _NOT_FOUND
+
+
+def _successes(
+    asked: Mapping[Address, Introduction | Failure],
+) -> dict[Address, Introduction]:
+    failures = [said for said in asked.values() if isinstance(said, Failure)]
+    if failures:
+        raise DiscoveryError.of(failures)
+    return {
+        server: said for server, said in asked.items() if isinstance(said, Introduction)
+    }
+
+
+def _check_distinct(found: Iterable[Participant]) -> None:
+    names = Counter((one.kind, one.name) for one in found)
+    twice = [f"{kind} {name}" for (kind, name), times in names.items() if times > 1]
+    if twice:
+        message = f"several servers have one name: {', '.join(twice)}"
+        raise DiscoveryError("duplicate_participant", message)
+
+
+def _complete(
+    found: Collection[Participant], required: Collection[Kind]
+) -> tuple[Participant, ...]:
+    missing = [kind for kind in required if kind not in {one.kind for one in found}]
+    if missing:
+        names = ", ".join(f"{one.kind} {one.name}" for one in ordered(found)) or "none"
+        message = f"no participant of kind {', '.join(missing)} (found: {names})"
+        raise DiscoveryError("missing_kind", message)
+    if not found:
+        raise DiscoveryError("no_participant", "no server takes part in checkpoints")
+    return ordered(found)

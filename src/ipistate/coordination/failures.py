@@ -1,0 +1,105 @@
+"""What can go wrong with a call, and the errors that say so.
+
+They are for the *controller*: each carries every failure, so that it can tell a refusal
+to be repeated from a server that is gone.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Self
+
+import attrs
+
+from ipistate.errors import IpiStateError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ipistate.coordination.participants import Address
+
+DETAIL_LIMIT: Final = 400
+"""Characters of an answer that a failure repeats."""
+
+
+class Reason(StrEnum):
+    """Why a call has no result; the code of a failure that no server has named."""
+
+    REFUSED = "refused"
+    """The answer's status is not 200."""
+    UNREACHABLE = "unreachable"
+    """No connection, or it broke before the answer."""
+    TIMED_OUT = "timed_out"
+    """No answer in time; the participant may still act on the call."""
+    INVALID_REPLY = "invalid_reply"
+    """An answer that the protocol does not allow."""
+
+
+def _bounded(text: str) -> str:
+    return text if len(text) <= DETAIL_LIMIT else f"{text[:DETAIL_LIMIT]}…"
+
+
+@attrs.frozen(kw_only=True)
+class Failure:
+    """One call that failed, at one server."""
+
+    server: Address
+    """A ``Participant``, except while it is being discovered."""
+    operation: str
+    reason: Reason
+    status: int | None = None
+    code: str | None = None
+    """The code of a refusal by the protocol (spec control-plane, Appendix B)."""
+    detail: str = attrs.field(default="", converter=_bounded)
+
+    def __str__(self) -> str:
+        answer = f"HTTP {self.status}" if self.status else self.reason.replace("_", " ")
+        told = [part for part in (answer, self.code, self.detail) if part]
+        return f"{self.operation} at {self.server}: {' '.join(told)}"
+
+
+class CoordinationError(IpiStateError):
+    """A deployment cannot be driven, or an operation failed at some participant."""
+
+    failures: tuple[Failure, ...] = ()
+    """Every call that failed; none if what was found is not enough."""
+
+    @classmethod
+    def of(cls, failures: Iterable[Failure]) -> Self:
+        """Build one error from failures; its code is that of the first one."""
+        found = tuple(failures)
+        error = cls(_name(found[0]), "; ".join(map(str, found)))
+        error.failures = found
+        return error
+
+    @property
+    def codes(self) -> frozenset[str]:
+        """The codes of all failures, their reasons where a server gave no code."""
+        return frozenset(map(_name, self.failures))
+
+
+def _name(failure: Failure) -> str:
+    return failure.code or str(failure.reason)
+
+
+class DiscoveryError(CoordinationError):
+    """The participants of a deployment could not be found, or are not complete."""
+
+
+class OperationFailedError(CoordinationError):
+    """An operation failed at one participant or more, after all calls had returned."""
+
+
+class RestoreFailedError(OperationFailedError):
+    """A restore failed; what had been installed was retired, and everybody resumed."""
+
+    clean_up: tuple[Failure, ...] = ()
+    """What failed in undoing it: those participants may hold state still."""
+
+    @classmethod
+    def after(cls, failures: Iterable[Failure], clean_up: Iterable[Failure]) -> Self:
+        """Build the error from what failed in the restore and in its clean-up."""
+        error = cls.of(failures)
+        error.clean_up = tuple(clean_up)
+        return error

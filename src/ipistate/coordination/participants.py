@@ -1,0 +1,113 @@
+"""Who takes part in a checkpoint: kinds, addresses, and a deployment's servers."""
+
+from __future__ import annotations
+
+import re
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import attrs
+
+from ipistate.errors import SchemaError, json_path, preview
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SERVER_TYPES: Final = (
+    "environment_servers",
+    "responses_api_models",
+    "responses_api_agents",
+    "resources_servers",
+)
+"""Members of a deployment's entry that stand for a server."""
+
+MAX_PORT: Final = 65535
+
+# No user name: it would replace the bearer token.
+_URL: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
+
+
+class Kind(StrEnum):
+    """A participant's role, in the order of a prepare."""
+
+    ENVIRONMENT = "environment"
+    MODEL = "model"
+    AGENT = "agent"
+    RESOURCES = "resources"
+
+
+def _check_url(_: object, __: object, value: str) -> None:
+    if _URL.fullmatch(value) is None:
+        message = "a server's URL is http(s)://host[:port][/path]"
+        raise SchemaError("invalid_url", message, preview=preview(value))
+
+
+def _without_slash(url: str) -> str:
+    return url.rstrip("/")
+
+
+@attrs.frozen
+class Address:
+    """A server by its name in the deployment, and where it listens.
+
+    Raises:
+        SchemaError: ``invalid_url``.
+    """
+
+    name: str
+    url: str = attrs.field(converter=_without_slash, validator=_check_url)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.url})"
+
+
+@attrs.frozen
+class Participant(Address):
+    """A server that owns state which checkpoints keep."""
+
+    kind: Kind
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name} ({self.url})"
+
+
+def addresses(deployment: Mapping[str, Any]) -> Iterator[Address]:
+    """Read the servers of a deployment's resolved configuration, by name.
+
+    An entry is ``{server type: {implementation: {"host": ..., "port": ...}}}``; entries
+    of other forms are no servers (spec control-plane, section 5.2).
+
+    Raises:
+        SchemaError: ``invalid_address``: a server without a usable host and port.
+    """
+    for name, entry in sorted(deployment.items()):
+        for path, server in _servers(entry):
+            yield _address(name, server, (name, *path))
+
+
+def _servers(entry: object) -> Iterator[tuple[tuple[str, str], object]]:
+    for server_type in SERVER_TYPES:
+        implementations = _members(_members(entry).get(server_type))
+        for implementation, server in implementations.items():
+            yield (server_type, implementation), server
+
+
+def _members(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _address(name: str, server: object, path: tuple[str, ...]) -> Address:
+    host, port = (_members(server).get(part) for part in ("host", "port"))
+    if not isinstance(host, str) or type(port) is not int or not 0 < port <= MAX_PORT:
+        message = "a server has a host and a port"
+        raise SchemaError("invalid_address", message, json_path(path), preview(server))
+    shown = f"[{host}]" if ":" in host else host
+    try:
+        return Address(name, f"http://{shown}:{port}")
+    except SchemaError as error:
+        raise SchemaError(
+            "invalid_address", error.message, json_path(path), error.preview
+        ) from None

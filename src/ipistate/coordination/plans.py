@@ -1,0 +1,201 @@
+"""What is asked of whom and in which order, without any I/O.
+
+A plan is a generator: it yields rounds, is sent their outcomes, and returns a result or
+raises the error of the operation (spec control-plane, sections 5.1, 5.3 and 5.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+import attrs
+
+from ipistate.checkpoint.operations import Call
+from ipistate.coordination import requests
+from ipistate.coordination.failures import (
+    Failure,
+    OperationFailedError,
+    RestoreFailedError,
+)
+from ipistate.coordination.orders import AT_ONCE, PREPARE, RESUME, RETIRE, Order, stages
+from ipistate.coordination.requests import Request
+from ipistate.coordination.results import (
+    Answer,
+    Committed,
+    Forgotten,
+    Prepared,
+    Renewed,
+    Restored,
+    Resumed,
+    Retired,
+)
+from ipistate.coordination.scope import clean_up_deadline, continued, next_attempts
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ipistate.checkpoint.episode import EpisodeId
+    from ipistate.coordination.orders import Stage
+    from ipistate.coordination.participants import Participant
+    from ipistate.coordination.replies import PrepareReply
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+@attrs.frozen
+class Round(Generic[R_co]):
+    """The same request to all participants of a stage, at the same time."""
+
+    stage: Stage
+    request: Request[R_co]
+
+
+@attrs.frozen(kw_only=True)
+class Outcome(Generic[R_co]):
+    """A round after all of its calls have returned."""
+
+    answers: tuple[Answer[R_co], ...] = ()
+    failures: tuple[Failure, ...] = ()
+    now: float
+
+
+Plan: TypeAlias = Generator[Round[Any], Outcome[Any], R]
+
+
+def _ask(stage: Stage, request: Request[R]) -> Plan[Outcome[R]]:
+    outcome: Outcome[R] = yield Round(stage, request)
+    return outcome
+
+
+def _ask_all(stage: Stage, request: Request[R]) -> Plan[tuple[Answer[R], ...]]:
+    outcome = yield from _ask(stage, request)
+    if outcome.failures:
+        raise OperationFailedError.of(outcome.failures)
+    return outcome.answers
+
+
+def _through(
+    order: Order, participants: Iterable[Participant], request: Request[R]
+) -> Plan[tuple[Answer[R], ...]]:
+    """Ask stage after stage, and stop at the first one that fails."""
+    answers: tuple[Answer[R], ...] = ()
+    for stage in stages(order, participants):
+        answers += yield from _ask_all(stage, request)
+    return answers
+
+
+def _throughout(
+    order: Order, participants: Iterable[Participant], request: Request[R]
+) -> Plan[Outcome[R]]:
+    """Ask every stage, whatever fails on the way."""
+    outcomes: list[Outcome[R]] = []
+    for stage in stages(order, participants):
+        outcome = yield from _ask(stage, request)
+        outcomes += (outcome,)
+    return Outcome(
+        answers=tuple(chain.from_iterable(one.answers for one in outcomes)),
+        failures=tuple(chain.from_iterable(one.failures for one in outcomes)),
+        now=outcomes[-1].now,
+    )
+
+
+def prepare(participants: Iterable[Participant], call: Call) -> Plan[Prepared]:
+    """Freeze everybody, and stop at the first stage that is not ready."""
+    request = requests.prepare(call)
+    answers: tuple[Answer[PrepareReply], ...] = ()
+    for stage in stages(PREPARE, participants):
+        answers += yield from _ask_all(stage, request)
+        if not Prepared(answers).ready:
+            break
+    return Prepared(answers)
+
+
+def commit(
+    participants: Iterable[Participant],
+    call: Call,
+    directory: str,
+    episodes: Iterable[EpisodeId] | None,
+    restarts: Iterable[EpisodeId],
+) -> Plan[Committed]:
+    """Let everybody write the continued episodes without the restarts."""
+    scope = continued(episodes, restarts)
+    request = requests.commit(call, directory, scope)
+    return Committed((yield from _through(AT_ONCE, participants, request)), scope)
+
+
+def renew(participants: Iterable[Participant], call: Call) -> Plan[Renewed]:
+    """Let everybody keep the checkpoint open for longer."""
+    return Renewed((yield from _through(AT_ONCE, participants, requests.renew(call))))
+
+
+def resume(participants: Iterable[Participant], call: Call) -> Plan[Resumed]:
+    """Reopen everybody that can be reached; failures are raised at the end."""
+    request = requests.resume(call)
+    whole = yield from _throughout(RESUME, participants, request)
+    if whole.failures:
+        raise OperationFailedError.of(whole.failures)
+    return Resumed(whole.answers)
+
+
+def retire(
+    participants: Iterable[Participant], call: Call, episodes: Iterable[EpisodeId]
+) -> Plan[Retired]:
+    """Stop and free attempts, callers first; nothing is sent for none."""
+    named = tuple(dict.fromkeys(episodes))
+    if not named:
+        return Retired(())
+    request = requests.retire(call, named)
+    return Retired((yield from _through(RETIRE, participants, request)))
+
+
+def forget(
+    participants: Iterable[Participant], call: Call, rollout_ids: Iterable[str]
+) -> Plan[Forgotten]:
+    """End refusals; nothing is sent for none."""
+    named = frozenset(rollout_ids)
+    if not named:
+        return Forgotten(())
+    request = requests.forget(call, named)
+    return Forgotten((yield from _through(RETIRE, participants, request)))
+
+
+def restore(
+    participants: Iterable[Participant],
+    call: Call,
+    directory: str,
+    episodes: Iterable[EpisodeId],
+) -> Plan[Restored]:
+    """Install the episodes everywhere; if one participant fails, nowhere."""
+    everybody, scope = tuple(participants), tuple(dict.fromkeys(episodes))
+    request = requests.restore(call, directory, scope)
+    outcome = yield from _throughout(AT_ONCE, everybody, request)
+    if not outcome.failures:
+        return Restored(outcome.answers)
+    undone = yield from _undo(everybody, call, next_attempts(scope), outcome.now)
+    raise RestoreFailedError.after(outcome.failures, undone)
+
+
+def _undo(
+    participants: tuple[Participant, ...],
+    call: Call,
+    installed: tuple[EpisodeId, ...],
+    now: float,
+) -> Plan[tuple[Failure, ...]]:
+    # A participant that is gone must not keep the others from freeing what they have
+    # installed, so every stage is asked, of the retire as well.
+    failures: tuple[Failure, ...] = ()
+    if installed:
+        freeing = requests.retire(_later(call, now), installed)
+        retired = yield from _throughout(RETIRE, participants, freeing)
+        failures, now = retired.failures, retired.now
+    reopening = requests.resume(_later(call, now))
+    resumed = yield from _throughout(RESUME, participants, reopening)
+    return failures + resumed.failures
+
+
+def _later(call: Call, now: float) -> Call:
+    return attrs.evolve(call, deadline_ts=clean_up_deadline(call.deadline_ts, now))

@@ -1,0 +1,184 @@
+"""What participants answer, strictly read; members that we do not know are kept.
+
+Spec control-plane, sections 2.8 to 2.14. Read them with ``schema.structure``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from ipistate.checkpoint.episode import EpisodeId
+from ipistate.coordination.participants import Kind
+from ipistate.coordination.scope import episodes_of
+from ipistate.errors import SchemaError
+from ipistate.schema import refuse
+from ipistate.values import EMPTY_OBJECT, JsonObject
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+PREPARED: Final = "prepared"
+PHASES: Final = ("idle", "preparing", PREPARED, "committed", "restored")
+
+
+def _one_of(*names: str) -> Callable[[Any, Any, str], None]:
+    def check(_: object, __: object, value: str) -> None:
+        if value not in names:
+            message = f"expected {' or '.join(names)}"
+            raise refuse("wrong_value", message, value)
+
+    return check
+
+
+def _check_keys(_: object, __: object, keys: Collection[str]) -> None:
+    for key in keys:
+        try:
+            EpisodeId.from_capture_key(key)
+        except SchemaError as error:
+            raise refuse(error.code, "expected capture keys", key) from None
+
+
+def _check_counts(_: object, __: object, counts: JsonObject) -> None:
+    for value in counts.values():
+        if type(value) is not int:
+            raise refuse("wrong_type", "counts are integers", value)
+
+
+@attrs.frozen(kw_only=True)
+class Report:
+    """Whether a participant's frozen state can be committed, and what blocks it.
+
+    A blocker is a capture key, or another text that names what is waited for.
+    """
+
+    ready: bool
+    blockers: tuple[str, ...]
+    blocker_count: int
+    counts: JsonObject = attrs.field(validator=_check_counts)
+    restarts: tuple[str, ...] = attrs.field(validator=_check_keys)
+    extra: JsonObject = EMPTY_OBJECT
+
+    @property
+    def blocking_episodes(self) -> tuple[EpisodeId, ...]:
+        """The blockers that name an episode."""
+        found: list[EpisodeId] = []
+        for key in self.blockers:
+            try:
+                found.append(EpisodeId.from_capture_key(key))
+            except SchemaError:
+                continue
+        return tuple(found)
+
+    @property
+    def restarting_episodes(self) -> tuple[EpisodeId, ...]:
+        """The episodes that this participant cannot capture."""
+        return episodes_of(self.restarts)
+
+
+@attrs.frozen(kw_only=True)
+class Introduction:
+    """The part of a status that discovery reads."""
+
+    kind: str = attrs.field(validator=_one_of(*Kind))
+    instance: str | None = None
+    extra: JsonObject = EMPTY_OBJECT
+
+
+@attrs.frozen(kw_only=True)
+class StatusReply:
+    """A participant's status; what only its kind has is in ``extra``."""
+
+    kind: str = attrs.field(validator=_one_of(*Kind))
+    instance: str
+    phase: str = attrs.field(validator=_one_of(*PHASES))
+    checkpoint_id: str | None
+    lease_expires_at: float | None
+    report: Report
+    retired_rollouts: int = 0
+    extra: JsonObject = EMPTY_OBJECT
+
+
+@attrs.frozen(kw_only=True)
+class PrepareReply:
+    """Phase and report when the prepare ended."""
+
+    phase: str = attrs.field(validator=_one_of(*PHASES))
+    report: Report
+    extra: JsonObject = EMPTY_OBJECT
+
+    @property
+    def is_prepared(self) -> bool:
+        """The state is frozen and can be committed."""
+        return self.phase == PREPARED
+
+
+@attrs.frozen(kw_only=True)
+class CommittedManifest:
+    """The manifest that a participant has published."""
+
+    schema_version: int
+    kind: str
+    instance: str
+    checkpoint_id: str
+    records_file: str
+    records_sha256: str
+    record_count: int
+    extra: JsonObject = EMPTY_OBJECT
+
+
+@attrs.frozen(kw_only=True)
+class CommitReply:
+    """What was written; the staging keys come from models only."""
+
+    phase: str = attrs.field(validator=_one_of("committed"))
+    manifest: CommittedManifest
+    episode_ids: tuple[str, ...] = attrs.field(validator=_check_keys)
+    staging_keys: tuple[str, ...] = ()
+    staging_keys_by_episode: JsonObject = EMPTY_OBJECT
+    extra: JsonObject = EMPTY_OBJECT
+
+
+@attrs.frozen(kw_only=True)
+class RestoreReply:
+    """What was installed, one key for each record, under the next attempts."""
+
+    phase: str = attrs.field(validator=_one_of("restored"))
+    source_checkpoint_id: str
+    restored: tuple[str, ...] = attrs.field(validator=_check_keys)
+    extra: JsonObject = EMPTY_OBJECT
+
+
+@attrs.frozen(kw_only=True)
+class ResumeReply:
+    """Admission is open; ``idempotent`` if it was open before."""
+
+    phase: str = attrs.field(validator=_one_of("idle"))
+    idempotent: bool
+    extra: JsonObject = EMPTY_OBJECT
+
+
+@attrs.frozen(kw_only=True)
+class RenewReply:
+    """When the participant gives the checkpoint up."""
+
+    lease_expires_at: float
+    extra: JsonObject = EMPTY_OBJECT
+
+
+@attrs.frozen(kw_only=True)
+class RetireReply:
+    """The attempts that are refused from now on."""
+
+    retired: tuple[str, ...] = attrs.field(validator=_check_keys)
+    extra: JsonObject = EMPTY_OBJECT
+
+
+@attrs.frozen(kw_only=True)
+class ForgetReply:
+    """The rollouts whose refusal has ended."""
+
+    forgotten: tuple[str, ...]
+    extra: JsonObject = EMPTY_OBJECT

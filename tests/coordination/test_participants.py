@@ -1,0 +1,79 @@
+"""Addresses of a deployment's servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from ipistate.coordination import Address, Kind, Participant
+from ipistate.coordination.participants import addresses
+from ipistate.errors import SchemaError
+
+
+def entry(server_type="resources_servers", **server):
+    """Return a deployment's entry."""
+    return {server_type: {"impl": {"host": "h", "port": 80, **server}}}
+
+
+def test_every_server_type_is_an_address():
+    """Servers of the four types are found, sorted by name."""
+    deployment = {
+        "d": entry("responses_api_models"),
+        "c": entry("responses_api_agents"),
+        "b": entry("environment_servers"),
+        "a": entry(entrypoint="app.py"),
+    }
+
+    assert [Address(name, "http://h:80") for name in "abcd"] == [*addresses(deployment)]
+
+
+@pytest.mark.parametrize("other", [None, 7, "text", [], {}, {"datasets": {"x": {}}}])
+def test_other_entries_are_no_servers(other):
+    """What is not a server by its form is passed over."""
+    assert [] == [*addresses({"x": other})]
+
+
+def test_ipv6_hosts_stand_in_brackets():
+    """An IPv6 address becomes the host of a URL."""
+    assert [Address("x", "http://[::1]:80")] == [*addresses({"x": entry(host="::1")})]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *[{"host": None}, {"host": 7}, {"host": ""}, {"host": "a b"}, {"host": "u@h"}],
+        *[{"port": "80"}, {"port": True}, {"port": 0}, {"port": 65536}],
+    ],
+)
+def test_server_without_host_and_port_is_refused(wrong):
+    """The error names the place in the configuration."""
+    with pytest.raises(SchemaError) as caught:
+        [*addresses({"x": entry(**wrong)})]
+
+    assert ("invalid_address", "$.x.resources_servers.impl") == (
+        caught.value.code,
+        caught.value.path,
+    )
+
+
+@pytest.mark.parametrize("url", ["http://h", "https://h:1/base/", "http://[::1]:8000/"])
+def test_urls(url):
+    """A URL may have a port and a path; the last slash is dropped."""
+    assert url.rstrip("/") == Address("x", url).url
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "h:80", "ftp://h", "http://", "http://u:p@h", "http://h?x", "http://h#x"],
+)
+def test_other_urls_are_refused(url):
+    """No other scheme, no user that would replace the token, no query."""
+    with pytest.raises(SchemaError) as caught:
+        Address("x", url)
+
+    assert "invalid_url" == caught.value.code
+
+
+def test_names_for_people():
+    """A participant is shown with its kind, its name and its URL."""
+    assert "x (http://h)" == str(Address("x", "http://h"))
+    assert "agent x (http://h)" == str(Participant("x", "http://h", Kind.AGENT))
