@@ -19,6 +19,7 @@ import attrs
 
 from ipistate.checkpoint.episode import SAFE_NAME, EpisodeId
 from ipistate.checkpoint.records import (
+    KIND,
     Manifest,
     Restorable,
     SessionRecord,
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
 
     from ipistate.checkpoint.state import StateCodec
 
+__all__ = ["KIND", "MANIFEST", "CheckpointDirectory", "StopFlag"]
+
 MANIFEST: Final = "manifest.json"
-KIND: Final = "resources"
 
 _Temporary: TypeAlias = tuple[Path, IO[bytes]]
 

@@ -19,12 +19,11 @@ from ipistate.checkpoint.episode import SAFE_NAME
 from ipistate.checkpoint.events import ControlCalled
 from ipistate.checkpoint.gate import Gate
 from ipistate.checkpoint.operations import CommitBody, Operation, RestoreBody
-from ipistate.checkpoint.records import Manifest, SessionRecord
+from ipistate.checkpoint.records import KIND, Manifest, SessionRecord
 from ipistate.errors import SchemaError, preview
 from ipistate.values import JsonObject
 
 
-KIND: Final = "resources"
 MODE: Final = "exported"
 VERIFY: Final = "wait"
 """A verify ends its session, so a checkpoint must not let it run twice."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+KIND: Final = "resources"
 STORE_VERSION: Final = 1
 RECORDS_FILE: Final = re.compile(r"records(-[0-9a-f]{64})?\.jsonl")
 
