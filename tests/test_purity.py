@@ -15,7 +15,7 @@ import ipistate
 
 
 ROOT = Path(ipistate.__file__).parent
-SHELL = {"server", "cli", "demo", "testing", "__main__.py"}
+SHELL = {"server", "cli", "demo", "testing", "coordination", "__main__.py"}
 """Packages above the kernel."""
 FILES = {"checkpoint/directory.py", "builtin/__init__.py"}
 """Modules whose purpose is to read or write files."""
@@ -140,17 +140,3 @@ def test_importing_the_kernel_is_light():
     assert "ipistate" in found
     assert {"attr", "cattrs", "orjson"} <= found
     assert set() == found & HEAVY
-
-
-def test_testing_says_what_it_needs():
-    """Without hypothesis the test kit says what to install."""
-    program = """
-sys.modules["hypothesis"] = None
-try:
-    import ipistate.testing
-except ModuleNotFoundError as error:
-    print(error.name, str(error).replace(" ", "_"))
-"""
-    expected = "ipistate.testing_needs_hypothesis:_pip_install_hypothesis"
-
-    assert {"hypothesis", expected} == loaded(program)

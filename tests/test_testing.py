@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import itertools
 import json
+import sys
 
 import attrs
 import pytest
@@ -150,6 +152,16 @@ def test_law_about_round_trips(monkeypatch):
     monkeypatch.setattr("ipistate.testing.laws.render", lambda _: "{}")
     with pytest.raises(LawBrokenError, match="models read"):
         kit.check_round_trip(lossy)
+
+
+def test_it_says_what_it_needs(monkeypatch):
+    """Without hypothesis, importing the test kit says what to install."""
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    monkeypatch.delitem(sys.modules, "ipistate.testing")
+
+    with pytest.raises(ModuleNotFoundError, match="pip install hypothesis") as caught:
+        importlib.import_module("ipistate.testing")
+    assert "hypothesis" == caught.value.name
 
 
 def test_all_laws_are_listed():

@@ -98,7 +98,8 @@ def test_assign():
     row = freeze({"x": 1, "y": 2})
 
     assert '{"x":9,"y":2,"z":[3]}' == text_of(w.assign(row, {"z": freeze([3]), "x": 9}))
-    assert row is w.assign(row, {})
+    assert '{"x":1,"y":2}' == text_of(w.assign(row, {}))
+    assert w.assign(None, {}) is None
     expected = "'str' object does not support item assignment"
     assert ("TypeError", expected) == refusal(w.assign, "text", {"x": 1})
 

@@ -232,17 +232,14 @@ def _scalar(value: JsonValue) -> bytes:
 
 
 _escape: Final[Callable[[str], str]] = _stdlib.encode_basestring_ascii
-
-
-def _render_strictly(value: object) -> str:
-    raise EncodeError("unsupported_type", "not a JSON value", preview=preview(value))
+_refuse: Final[Callable[[object], object]] = json.JSONEncoder().default
 
 
 # json.dumps makes this object anew for every call, with a cycle check that frozen
 # values do not need.
 _chunks: Final[Callable[[JsonValue, int], tuple[str, ...]]] = cast(
     "Any", _stdlib
-).c_make_encoder(None, _render_strictly, _escape, None, ": ", ", ", False, False, True)
+).c_make_encoder(None, _refuse, _escape, None, ": ", ", ", False, False, True)
 
 
 def render(value: JsonValue) -> str:
