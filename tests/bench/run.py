@@ -1,6 +1,6 @@
 """Measure everything that has a budget and print one table.
 
-Usage: ``python tests/bench/run.py [--json] [GROUP ...]``.
+Usage: ``python tests/bench/run.py [--json] [--write docs/performance.md] [GROUP ...]``.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ import importlib
 import json
 import sys
 
-from report import document, machine, table
+from pathlib import Path
+
+from report import Row, document, machine, table
 
 
+START, END = "<!-- figures -->", "<!-- end of figures -->"
 GROUPS = ("codec", "tools", "seeds", "memory", "checkpoint", "http", "pauses")
 
 
@@ -22,8 +25,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=", ".join(GROUPS))
     parser.add_argument("--json", action="store_true", help="print plain data")
+    parser.add_argument("--write", type=Path, help="renew the table in this page")
     options = parser.parse_args()
-    rows = []
+    rows: list[Row] = []
     thresholds = gc.get_threshold()
     for group in options.groups or GROUPS:
         gc.set_threshold(*thresholds)
@@ -36,6 +40,16 @@ def main() -> None:
         about = (f"{name}: {value}" for name, value in machine().items())
         text = "\n".join([*about, "", table(rows)])
     sys.stdout.write(f"{text}\n")
+    if options.write:
+        _renew(options.write, rows)
+
+
+def _renew(page: Path, rows: list[Row]) -> None:
+    head, start, rest = page.read_text(encoding="utf-8").partition(START)
+    _, end, tail = rest.partition(END)
+    about = "\n".join(f"- {name}: {value}" for name, value in machine().items())
+    text = f"{head}{start}\n{about}\n\n{table(rows)}\n{end}{tail}"
+    page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
