@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 PREFIX: Final = "/ng-control/v1/checkpoint"
-STATUS_SECONDS: Final = 60.0
-"""How long a status is waited for."""
-
 TRIES: Final = 3
 """How often a connection is tried before a server counts as unreachable."""
 
@@ -77,9 +74,9 @@ class ControlClient:
         await self._client.__aexit__(kind, error, trace)
 
     async def status(
-        self, server: Address, reply: type[R], seconds: float = STATUS_SECONDS
+        self, server: Address, reply: type[R], seconds: float
     ) -> R | Failure:
-        """Ask for the status, and read it as a record."""
+        """Ask for the status, which may take so many seconds, and read it."""
         request = self._client.build_request("GET", _url(server, "status"))
         return await self._called(server, "status", request, reply, seconds)
 

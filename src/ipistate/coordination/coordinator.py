@@ -14,7 +14,7 @@ from ipistate.coordination.orders import ordered
 from ipistate.coordination.plans import Outcome, Plan, Round
 from ipistate.coordination.replies import StatusReply
 from ipistate.coordination.results import Answer, Statuses
-from ipistate.coordination.scope import patience
+from ipistate.coordination.scope import STATUS_SECONDS, patience
 
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ class Coordinator:
     async def _status_of(
         self, participant: Participant
     ) -> Answer[StatusReply] | Failure:
-        reply = await self._client.status(participant, StatusReply)
+        reply = await self._client.status(participant, StatusReply, STATUS_SECONDS)
         return self._heard(participant, reply)
 
     def _heard(

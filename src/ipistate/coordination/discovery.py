@@ -11,6 +11,7 @@ from ipistate.coordination.failures import DiscoveryError, Failure
 from ipistate.coordination.orders import ordered
 from ipistate.coordination.participants import Address, Kind, Participant, addresses
 from ipistate.coordination.replies import Introduction
+from ipistate.coordination.scope import STATUS_SECONDS
 
 
 if TYPE_CHECKING:
@@ -86,7 +87,9 @@ async def _introductions(
     servers: Iterable[Address], client: ControlClient
 ) -> dict[Address, Introduction | Failure]:
     asked = list(servers)
-    said = await asyncio.gather(*(client.status(one, Introduction) for one in asked))
+    said = await asyncio.gather(
+        *(client.status(one, Introduction, STATUS_SECONDS) for one in asked)
+    )
     return dict(zip(asked, said, strict=True))
 
 

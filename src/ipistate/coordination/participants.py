@@ -27,7 +27,9 @@ SERVER_TYPES: Final = (
 MAX_PORT: Final = 65535
 
 # No user name: it would replace the bearer token.
-_URL: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
+_URL: Final = re.compile(
+    r"https?://(?:\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]]+)(?::\d{1,5})?(?:/[^\s?#]*)?"
+)
 
 
 class Kind(StrEnum):

@@ -24,21 +24,22 @@ PREPARED: Final = "prepared"
 PHASES: Final = ("idle", "preparing", PREPARED, "committed", "restored")
 
 
-def _one_of(*names: str) -> Callable[[Any, Any, str], None]:
-    def check(_: object, __: object, value: str) -> None:
+def _one_of(*names: str) -> Callable[[Any, attrs.Attribute[str], str], None]:
+    def check(_: object, field: attrs.Attribute[str], value: str) -> None:
         if value not in names:
-            message = f"expected {' or '.join(names)}"
+            message = f"{field.name} is {' or '.join(names)}"
             raise refuse("wrong_value", message, value)
 
     return check
 
 
-def _check_keys(_: object, __: object, keys: Collection[str]) -> None:
+def _check_keys(_: object, field: attrs.Attribute[Any], keys: Collection[str]) -> None:
     for key in keys:
         try:
             EpisodeId.from_capture_key(key)
         except SchemaError as error:
-            raise refuse(error.code, "expected capture keys", key) from None
+            message = f"{field.name} are capture keys"
+            raise refuse(error.code, message, key) from None
 
 
 def _check_counts(_: object, __: object, counts: JsonObject) -> None:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 GRACE_SECONDS: Final = 5.0
 """How long after its deadline a call's reply is waited for."""
 
+STATUS_SECONDS: Final = 60.0
+"""How long a status is waited for; it has no deadline."""
+
 CLEAN_UP_SECONDS: Final = 30.0
 """What the clean-up after a failed restore has at least."""
 

@@ -1,0 +1,283 @@
+"""Plans without any I/O: who is asked what, for any participants and any failures."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ipistate.checkpoint.episode import EpisodeId
+from ipistate.checkpoint.operations import Call
+from ipistate.coordination import plans
+from ipistate.coordination.failures import (
+    Failure,
+    OperationFailedError,
+    Reason,
+    RestoreFailedError,
+)
+from ipistate.coordination.orders import AT_ONCE, PREPARE, RESUME, RETIRE, stages
+from ipistate.coordination.participants import Kind, Participant
+from ipistate.coordination.plans import Outcome
+from ipistate.coordination.replies import PrepareReply, Report
+from ipistate.coordination.results import Answer
+from ipistate.values import JsonObject
+
+
+NOW = 1_000_000.0
+CALL = Call(checkpoint_id="c-1", deadline_ts=NOW + 10)
+
+participants = st.lists(
+    st.builds(
+        Participant,
+        st.text("abcdef", min_size=1, max_size=2),
+        st.just("http://h"),
+        st.sampled_from(Kind),
+    ),
+    min_size=1,
+    max_size=7,
+    unique=True,
+)
+episodes = st.lists(
+    st.builds(EpisodeId, st.sampled_from(["r", "s", "t"]), st.integers(0, 3)),
+    max_size=5,
+)
+
+
+def prepare_reply(phase):
+    """Return a reply to a prepare."""
+    report = Report(
+        ready=phase == "prepared",
+        blockers=(),
+        blocker_count=0,
+        counts=JsonObject(),
+        restarts=(),
+    )
+    return PrepareReply(phase=phase, report=report)
+
+
+@attrs.define
+class Script:
+    """Who fails in which operation, and who is not prepared."""
+
+    failing: frozenset = frozenset()
+    unready: frozenset = frozenset()
+    rounds: list = attrs.Factory(list)
+    now: float = NOW
+
+    def outcome(self, asked):
+        """Answer one round; time goes on by a second."""
+        self.rounds.append(asked)
+        self.now += 1
+        operation = asked.request.operation
+        fails = [one for one in asked.stage if (operation, one) in self.failing]
+        failures = [
+            Failure(server=one, operation=operation, reason=Reason.REFUSED)
+            for one in fails
+        ]
+        answers = [
+            Answer(one, self.reply(operation, one))
+            for one in asked.stage
+            if one not in fails
+        ]
+        return Outcome(answers=(*answers,), failures=(*failures,), now=self.now)
+
+    def reply(self, operation, participant):
+        """Return a reply; only that to a prepare is looked into."""
+        if operation == "prepare":
+            ready = participant not in self.unready
+            return prepare_reply("prepared" if ready else "preparing")
+        return f"{operation} reply"
+
+    def run(self, plan):
+        """Carry out a plan and return its result."""
+        try:
+            asked = next(plan)
+            while True:
+                asked = plan.send(self.outcome(asked))
+        except StopIteration as done:
+            return done.value
+
+    def run_to_error(self, plan):
+        """Carry out a plan; return its result or None, and the calls that failed."""
+        try:
+            return self.run(plan), frozenset()
+        except OperationFailedError as error:
+            return None, frozenset((f.operation, f.server) for f in error.failures)
+
+    def asked(self):
+        """Return the operation and the stage of each round."""
+        return [(one.request.operation, one.stage) for one in self.rounds]
+
+
+@st.composite
+def scripts(draw, everybody, *operations):
+    """Draw who fails, and who is not prepared."""
+    calls = [(name, one) for name in operations for one in everybody]
+    return Script(
+        failing=frozenset(draw(st.lists(st.sampled_from(calls), max_size=3))),
+        unready=frozenset(draw(st.lists(st.sampled_from(everybody), max_size=2))),
+    )
+
+
+def whole(operation, order, everybody):
+    """Return the rounds that an operation has if nothing fails."""
+    return [(operation, stage) for stage in stages(order, everybody)]
+
+
+def until(rounds, stop):
+    """Cut rounds off behind the first one that a test is true for."""
+    for index, one in enumerate(rounds):
+        if stop(one):
+            return rounds[: index + 1]
+    return rounds
+
+
+@given(st.data(), participants)
+def test_prepare_stops_where_it_is_not_ready(data, everybody):
+    """Stages behind one that fails or is unready are not asked."""
+    script = data.draw(scripts(everybody, "prepare"))
+
+    def stops(asked):
+        return any(
+            one in script.unready or ("prepare", one) in script.failing
+            for one in asked[1]
+        )
+
+    expected = until(whole("prepare", PREPARE, everybody), stops)
+    prepared, failures = script.run_to_error(plans.prepare(everybody, CALL))
+
+    assert expected == script.asked()
+    assert failures == {one for one in script.failing if one[1] in expected[-1][1]}
+    if not failures:
+        unready = {one.participant for one in prepared.unready}
+        assert unready == script.unready & {*expected[-1][1]}
+        assert prepared.ready == (not unready)
+
+
+@given(st.data(), participants)
+def test_resume_asks_everybody(data, everybody):
+    """Every stage is attempted, and all failures are raised at the end."""
+    script = data.draw(scripts(everybody, "resume"))
+    _, failures = script.run_to_error(plans.resume(everybody, CALL))
+
+    assert failures == script.failing
+    assert whole("resume", RESUME, everybody) == script.asked()
+
+
+@pytest.mark.parametrize("operation", ["retire", "forget"])
+@given(data=st.data(), everybody=participants)
+def test_retire_and_forget_stop_at_a_failure(operation, data, everybody):
+    """A callee is not asked while a caller may still call it."""
+    script = data.draw(scripts(everybody, operation))
+    plan = {
+        "retire": lambda: plans.retire(everybody, CALL, [EpisodeId("r")]),
+        "forget": lambda: plans.forget(everybody, CALL, ["r"]),
+    }[operation]()
+
+    def fails(asked):
+        return any((operation, one) in script.failing for one in asked[1])
+
+    expected = until(whole(operation, RETIRE, everybody), fails)
+    _, failures = script.run_to_error(plan)
+
+    assert expected == script.asked()
+    assert failures == {one for one in script.failing if one[1] in expected[-1][1]}
+
+
+@given(participants)
+def test_nothing_is_sent_for_nothing(everybody):
+    """Retire and forget without names do nothing, and succeed."""
+    script = Script()
+    results = [
+        script.run(plans.retire(everybody, CALL, [])),
+        script.run(plans.forget(everybody, CALL, [])),
+    ]
+
+    assert [(), ()] == [one.answers for one in results]
+    assert [] == script.rounds
+
+
+@given(participants, st.lists(st.sampled_from(["s", "r", "t-a0"]), min_size=1))
+def test_forget_names_sorted_distinct_rollouts(everybody, names):
+    """Section 5.3."""
+    script = Script()
+    script.run(plans.forget(everybody, CALL, names))
+
+    assert sorted({*names}) == script.rounds[0].request.body["rollout_ids"]
+
+
+@given(st.data(), participants, st.none() | episodes, episodes)
+def test_commit_names_the_scope_without_restarts(data, everybody, named, restarts):
+    """All are asked at once; no restart is named, and nobody is told to stop."""
+    script = data.draw(scripts(everybody, "commit"))
+    scope = None
+    if named is not None:
+        scope = (*dict.fromkeys(one for one in named if one not in restarts),)
+    plan = plans.commit(everybody, CALL, "/d", named, restarts)
+    done, failures = script.run_to_error(plan)
+
+    assert failures == script.failing
+    assert failures or scope == done.scope
+    assert whole("commit", AT_ONCE, everybody) == script.asked()
+    assert {
+        "checkpoint_id": "c-1",
+        "deadline_ts": NOW + 10,
+        "checkpoint_dir": "/d",
+        "episode_ids": None if scope is None else [*map(attrs.asdict, scope)],
+    } == script.rounds[0].request.body
+
+
+@given(st.data(), participants, episodes)
+def test_restore_is_everywhere_or_nowhere(data, everybody, named):
+    """After a failure the next attempts are retired and everybody is resumed."""
+    script = data.draw(scripts(everybody, "restore", "retire", "resume"))
+    failing = {call for call in script.failing if call[0] == "restore"}
+    expected = whole("restore", AT_ONCE, everybody)
+    if failing:
+        expected += whole("retire", RETIRE, everybody) if named else []
+        expected += whole("resume", RESUME, everybody)
+    try:
+        script.run(plans.restore(everybody, CALL, "/d", named))
+    except RestoreFailedError as error:
+        told = {(one.operation, one.server) for one in error.failures}
+        undone = {(one.operation, one.server) for one in error.clean_up}
+        assert failing == told
+        asked = {(name, one) for name, stage in script.asked() for one in stage}
+        assert undone == (script.failing - failing) & asked
+    else:
+        assert not failing
+    assert expected == script.asked()
+
+
+@given(participants, episodes, st.floats(NOW - 100, NOW + 100))
+def test_clean_up_has_the_restore_id_and_time(everybody, named, deadline):
+    """Its calls have the restore's id, the next attempts, and at least 30 seconds."""
+    call = Call(checkpoint_id="c-1", deadline_ts=deadline)
+    script = Script(failing=frozenset({("restore", everybody[0])}))
+    with pytest.raises(RestoreFailedError):
+        script.run(plans.restore(everybody, call, "/d", named))
+    began, *undoing = [one.request for one in script.rounds]
+
+    assert deadline == began.body["deadline_ts"]
+    assert {"c-1"} == {one.body["checkpoint_id"] for one in undoing}
+    assert all(one.deadline_ts >= max(deadline, NOW + 30) for one in undoing)
+    assert [one.deadline_ts for one in undoing] == [
+        one.body["deadline_ts"] for one in undoing
+    ]
+    assert all(
+        [*dict.fromkeys(one.next_attempt.capture_key for one in named)]
+        == [EpisodeId(**one).capture_key for one in request.body["episode_ids"]]
+        for request in undoing
+        if request.operation == "retire"
+    )
+
+
+@given(participants)
+def test_renew_asks_all_at_once(everybody):
+    """Everybody is closed already, so no order is needed."""
+    script = Script()
+    script.run(plans.renew(everybody, CALL))
+
+    assert whole("renew", AT_ONCE, everybody) == script.asked()
