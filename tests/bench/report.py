@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import sys
@@ -92,12 +93,12 @@ def machine() -> dict[str, str]:
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "system": f"{platform.system()} {platform.machine()}",
         "cores": str(os.cpu_count()),
-        "garbage collector": f"on, thresholds {__import__('gc').get_threshold()}",
+        "garbage collector": f"on, thresholds {gc.get_threshold()}",
         "switch interval": f"{sys.getswitchinterval() * 1000:g} ms",
     }
 
 
-def document(rows: Iterable[Row]) -> dict[str, object]:
+def document(about: dict[str, str], rows: Iterable[Row]) -> dict[str, object]:
     """Return the figures as plain data, for ``--json``."""
     figures = [{**attrs.asdict(one), "met": one.is_met} for one in rows]
-    return {"machine": machine(), "figures": figures}
+    return {"machine": about, "figures": figures}

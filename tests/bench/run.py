@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="renew the table in this page")
     options = parser.parse_args()
     rows: list[Row] = []
+    about = machine()
     thresholds = gc.get_threshold()
     for group in options.groups or GROUPS:
         gc.set_threshold(*thresholds)
@@ -35,20 +36,23 @@ def main() -> None:
             sys.stderr.write(f"{row.work}: {row.ratio:.3g}\n")
             rows.append(row)
     if options.json:
-        text = json.dumps(document(rows), indent=1, ensure_ascii=False)
+        text = json.dumps(document(about, rows), indent=1, ensure_ascii=False)
     else:
-        about = (f"{name}: {value}" for name, value in machine().items())
-        text = "\n".join([*about, "", table(rows)])
+        text = "\n".join([*_lines(about), "", table(rows)])
     sys.stdout.write(f"{text}\n")
     if options.write:
-        _renew(options.write, rows)
+        _renew(options.write, about, rows)
 
 
-def _renew(page: Path, rows: list[Row]) -> None:
+def _lines(about: dict[str, str]) -> list[str]:
+    return [f"- {name}: {value}" for name, value in about.items()]
+
+
+def _renew(page: Path, about: dict[str, str], rows: list[Row]) -> None:
     head, start, rest = page.read_text(encoding="utf-8").partition(START)
     _, end, tail = rest.partition(END)
-    about = "\n".join(f"- {name}: {value}" for name, value in machine().items())
-    text = f"{head}{start}\n{about}\n\n{table(rows)}\n{end}{tail}"
+    lines = "\n".join(_lines(about))
+    text = f"{head}{start}\n{lines}\n\n{table(rows)}\n{end}{tail}"
     page.write_text(text, encoding="utf-8")
 
 
