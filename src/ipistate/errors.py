@@ -48,8 +48,13 @@ def preview(value: Any) -> str:
     if isinstance(value, str | bytes):
         more = "…" if len(value) > PREVIEW_LIMIT else ""
         return ascii(value[:PREVIEW_LIMIT]) + more
-    name = type(value).__name__
-    return f"{name} of {len(value)}" if isinstance(value, Sized) else name
+    # Our containers go by their base's name, as in the replies that models read.
+    kind = next((base for base in (dict, list) if isinstance(value, base)), type(value))
+    return (
+        f"{kind.__name__} of {len(value)}"
+        if isinstance(value, Sized)
+        else kind.__name__
+    )
 
 
 class IpiStateError(Exception):

@@ -12,7 +12,7 @@ the document had them, so that ``unstructure`` gives the document back.
 from __future__ import annotations
 
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args, get_origin
 
 import attrs
 
@@ -112,7 +112,7 @@ def _unstructured(value: Any) -> Any:
     if attrs.has(value.__class__):
         return unstructure(value)
     if isinstance(value, tuple):
-        elements = cast("tuple[Any, ...]", value)
+        elements: tuple[Any, ...] = value
         return [_unstructured(element) for element in elements]
     return value
 

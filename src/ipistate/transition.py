@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import cast
 
 import attrs
 
@@ -15,12 +16,22 @@ from ipistate.tools.semantics import Refused, type_name
 from ipistate.values import EMPTY_OBJECT, JsonObject, JsonValue, freeze
 
 
+def _frozen_arguments(members: Mapping[str, object]) -> JsonObject:
+    return cast("JsonObject", freeze(members))
+
+
 @attrs.frozen
 class ToolCall:
-    """A tool's name and its arguments as the model gave them."""
+    """A tool's name and its arguments as the model gave them.
+
+    Raises:
+        EncodeError: The arguments are not JSON.
+    """
 
     name: str
-    arguments: JsonObject = EMPTY_OBJECT
+    arguments: JsonObject = attrs.field(
+        default=EMPTY_OBJECT, converter=_frozen_arguments
+    )
 
 
 @attrs.frozen

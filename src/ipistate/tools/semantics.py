@@ -213,7 +213,7 @@ def _repeated(sequence: str | JsonArray, count: JsonValue) -> JsonValue:
         shown = "cannot fit 'int' into an index-sized integer"
         raise Refused("OverflowError", shown)
     if len(sequence) * count > MAX_REPEAT:
-        raise Refused("MemoryError", "")
+        raise Refused("MemoryError", f"the result is longer than {MAX_REPEAT:,}")
     repeated = sequence * count
     return whole_text(repeated) if isinstance(repeated, str) else repeated
 
