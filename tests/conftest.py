@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 
 from collections import Counter
 from pathlib import Path
@@ -23,7 +24,14 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+settings.register_profile(
+    "mutation", max_examples=25, deadline=None, derandomize=True, database=None
+)
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
+settings.load_profile(PROFILE)
+if PROFILE == "mutation":
+    # A mutated function is called through two others, and values are 200 levels deep.
+    sys.setrecursionlimit(5000)
 
 PROVEN = pytest.StashKey[Counter[str]]()
 

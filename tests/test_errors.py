@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from ipistate import errors
+from ipistate import errors, freeze
 from ipistate.errors import (
     CheckpointError,
     DecodeError,
@@ -139,6 +139,9 @@ def test_json_path(segments, expected):
         ("é\n", "'\\xe9\\n'"),
         (b"ab", "b'ab'"),
         ({"a": 1}, "dict of 1"),
+        (freeze({"a": 1}), "dict of 1"),
+        (freeze([1, 2]), "list of 2"),
+        ({1}, "set of 1"),
         ([1, 2], "list of 2"),
         (object(), "object"),
     ],
