@@ -11,7 +11,6 @@ pickling, so that a worker process can hand it to its parent.
 
 from __future__ import annotations
 
-from collections.abc import Sized
 from typing import TYPE_CHECKING, Any, Self
 
 import attrs
@@ -49,12 +48,8 @@ def preview(value: Any) -> str:
         more = "…" if len(value) > PREVIEW_LIMIT else ""
         return ascii(value[:PREVIEW_LIMIT]) + more
     # Our containers go by their base's name, as in the replies that models read.
-    kind = next((base for base in (dict, list) if isinstance(value, base)), type(value))
-    return (
-        f"{kind.__name__} of {len(value)}"
-        if isinstance(value, Sized)
-        else kind.__name__
-    )
+    name = {"JsonObject": "dict", "JsonArray": "list"}.get(kind := type(value).__name__)
+    return f"{name or kind} of {len(value)}" if hasattr(value, "__len__") else kind
 
 
 class IpiStateError(Exception):

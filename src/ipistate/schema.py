@@ -111,9 +111,8 @@ def _unstructured(value: Any) -> Any:
         return value.document
     if attrs.has(value.__class__):
         return unstructure(value)
-    if isinstance(value, tuple):
-        elements: tuple[Any, ...] = value
-        return [_unstructured(element) for element in elements]
+    if value.__class__ is tuple:
+        return [_unstructured(element) for element in value]
     return value
 
 
