@@ -136,6 +136,15 @@ class CheckpointDirectory:
                 raise _invalid(f"{path} does not exist: no checkpoint here") from None
             return read_manifest(data, self.kind, self.instance)
 
+    def records_size(self, manifest: Manifest) -> int:
+        """Return the size in bytes of a published checkpoint's records file.
+
+        Raises:
+            CheckpointError: ``invalid_checkpoint_state``: the file is not there.
+        """
+        with _as_refusal(manifest.records_file):
+            return (self._path() / manifest.records_file).stat().st_size
+
     def read(
         self, codec: StateCodec[Any], scope: Collection[EpisodeId] | None = None
     ) -> Restorable:
