@@ -24,6 +24,7 @@ STATUS_OF: Final[Mapping[str, int]] = MappingProxyType(
         "checkpoint_conflict": 409,
         "invalid_phase": 409,
         "deadline_exceeded": 409,
+        "retire_incomplete": 409,
         "stale_attempt": 409,
         "checkpoint_error": 409,
         "invalid_checkpoint_state": 422,
@@ -109,6 +110,17 @@ class Install:
 
 
 @attrs.frozen
+class Free:
+    """Drop the states of these sessions; answered by ``Freed``, at once or later.
+
+    A session that holds nothing (any more) is fine.
+    """
+
+    removal: int
+    session_ids: tuple[str, ...]
+
+
+@attrs.frozen
 class SetTimer:
     """Send ``Tick`` at this time (seconds since the epoch); replaces the last timer.
 
@@ -119,5 +131,14 @@ class SetTimer:
 
 
 Action: TypeAlias = (
-    Admit | Refuse | Reply | Export | Write | StopWrite | Read | Install | SetTimer
+    Admit
+    | Refuse
+    | Reply
+    | Export
+    | Write
+    | StopWrite
+    | Read
+    | Install
+    | Free
+    | SetTimer
 )

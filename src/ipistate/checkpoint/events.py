@@ -1,7 +1,7 @@
 """What the shell tells the control machine.
 
-Requests, calls, writes and reads are named by integers: those of requests and calls are
-the shell's and never repeat, those of writes and reads come from the machine's actions.
+Requests, calls, writes, reads and removals are named by integers: those of requests and
+calls are the shell's and never repeat, the others come from the machine's actions.
 """
 
 from __future__ import annotations
@@ -95,6 +95,13 @@ class ReadEnded:
 
 
 @attrs.frozen
+class Freed:
+    """Answer to ``Free``: these sessions hold nothing any more."""
+
+    removal: int
+
+
+@attrs.frozen
 class Tick:
     """The time asked for with ``SetTimer`` has come."""
 
@@ -108,5 +115,6 @@ Event: TypeAlias = (
     | WriteEnded
     | WriteStopped
     | ReadEnded
+    | Freed
     | Tick
 )

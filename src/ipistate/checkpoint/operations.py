@@ -17,9 +17,12 @@ from ipistate.schema import refuse
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sized
 
 MAX_CHECKPOINT_ID: Final = 128
+
+MAX_IDS: Final = 100_000
+"""How many episodes or rollouts one call may name."""
 
 
 def _check_id(_: object, __: object, value: str) -> None:
@@ -42,6 +45,17 @@ def _check_directory(_: object, __: object, value: str) -> None:
         raise refuse("invalid_directory", "a directory has a name", value)
 
 
+def _check_count(_: object, __: object, value: Sized) -> None:
+    if len(value) > MAX_IDS:
+        message = f"a call names at most {MAX_IDS:,} ids"
+        raise refuse("too_many_ids", message, len(value))
+
+
+def _check_some(_: object, __: object, value: Sized) -> None:
+    if not value:
+        raise refuse("missing_ids", "at least one id is required", value)
+
+
 @attrs.frozen(kw_only=True)
 class Call:
     """What every call names: the checkpoint, and how long the caller waits."""
@@ -60,7 +74,9 @@ class CommitBody(Call):
     """Write the sessions to a directory; ``episode_ids=None`` means all of them."""
 
     checkpoint_dir: str = attrs.field(validator=_check_directory)
-    episode_ids: tuple[EpisodeId, ...] | None = None
+    episode_ids: tuple[EpisodeId, ...] | None = attrs.field(
+        default=None, validator=attrs.validators.optional(_check_count)
+    )
     stop: bool = False
     """Sent by earlier coordinators; these sessions hold nothing that could stop."""
 
@@ -70,12 +86,33 @@ class RestoreBody(Call):
     """Install sessions from a directory, each under its next attempt."""
 
     checkpoint_dir: str = attrs.field(validator=_check_directory)
-    episode_ids: tuple[EpisodeId, ...]
+    episode_ids: tuple[EpisodeId, ...] = attrs.field(validator=_check_count)
 
 
 @attrs.frozen(kw_only=True)
 class ResumeBody(Call):
     """Reopen admission, whatever happened before."""
+
+
+@attrs.frozen(kw_only=True)
+class RenewBody(Call):
+    """Keep the open checkpoint from running out."""
+
+
+@attrs.frozen(kw_only=True)
+class RetireBody(Call):
+    """Refuse these attempts and all earlier ones, and free their sessions."""
+
+    episode_ids: tuple[EpisodeId, ...] = attrs.field(
+        validator=[_check_some, _check_count]
+    )
+
+
+@attrs.frozen(kw_only=True)
+class ForgetBody(Call):
+    """Drop what retiring has left of these rollouts; unknown ones are fine."""
+
+    rollout_ids: tuple[str, ...] = attrs.field(validator=[_check_some, _check_count])
 
 
 Operation: TypeAlias = PrepareBody | CommitBody | RestoreBody | ResumeBody
