@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +9,8 @@ import click
 
 from starlette.datastructures import Secret
 
-from ipistate.cli.exits import LEGEND, RefusedInputError, refusing
+from ipistate.cli.exits import LEGEND, RefusedInputError
+from ipistate.cli.tokens import secret_in, secret_of
 from ipistate.server.serve import TooManyWorkersError, run
 from ipistate.server.settings import MEBIBYTE, ServerSettings
 
@@ -119,16 +118,16 @@ def command(  # noqa: PLR0913 - one parameter for each option
       ipistate serve --port 8000
       ipistate serve --checkpoint-token-file token.txt --checkpoint-root /ckpt
     """  # noqa: D301
-    token = _token(checkpoint_token_file, checkpoint_token_env)
+    token = secret_of(checkpoint_token_file, checkpoint_token_env)
     if checkpoint_root is not None and token is None:
         raise click.UsageError("--checkpoint-root needs a checkpoint token")
     try:
         settings = ServerSettings(
             instance_name=instance_name,
-            checkpoint_token=token,
+            checkpoint_token=None if token is None else Secret(token),
             checkpoint_root=checkpoint_root,
             lease_grace_seconds=lease_grace,
-            cookie_secret=_secret(cookie_secret_file) if cookie_secret_file else None,
+            cookie_secret=_cookie_secret(cookie_secret_file),
             max_body_bytes=max_body,
             max_metrics_bytes=max_metrics_body,
             seed_pool_bytes=seed_pool,
@@ -149,22 +148,5 @@ def _serve(settings: ServerSettings, host: str, port: int, workers: int) -> None
         raise RefusedInputError(message) from error
 
 
-def _token(file: Path | None, name: str | None) -> Secret | None:
-    if file is not None and name is not None:
-        raise click.UsageError("give the checkpoint token by file or by name, not both")
-    if file is not None:
-        return _secret(file)
-    if name is None:
-        return None
-    text = os.environ.get(name, "").strip()
-    if not text:
-        raise RefusedInputError(f"the environment variable {name} has no token")
-    return Secret(text)
-
-
-def _secret(file: Path) -> Secret:
-    with refusing(str(file)):
-        text = file.read_bytes().decode("ascii", "replace").strip()
-    if not text:
-        raise RefusedInputError(f"{file}: the file has no secret")
-    return Secret(text)
+def _cookie_secret(file: Path | None) -> Secret | None:
+    return None if file is None else Secret(secret_in(file))

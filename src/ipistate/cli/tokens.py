@@ -1,0 +1,49 @@
+"""Secrets from where they belong: a file, or an environment variable that is named."""
+
+from __future__ import annotations
+
+import os
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ipistate.cli.exits import RefusedInputError, refusing
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def secret_of(file: Path | None, variable: str | None) -> str | None:
+    """Read a secret from the one place that was given; None if there was none.
+
+    Raises:
+        click.UsageError: Both places were given.
+        RefusedInputError: The place cannot be read, or is empty.
+    """
+    if file is not None and variable is not None:
+        raise click.UsageError("give the checkpoint token by file or by name, not both")
+    if file is not None:
+        return secret_in(file)
+    return None if variable is None else _named(variable)
+
+
+def secret_in(file: Path) -> str:
+    """Read a secret from a file, without the spaces around it.
+
+    Raises:
+        RefusedInputError: The file cannot be read, or is empty.
+    """
+    with refusing(str(file)):
+        text = file.read_bytes().decode("ascii", "replace").strip()
+    if not text:
+        raise RefusedInputError(f"{file}: the file has no secret")
+    return text
+
+
+def _named(variable: str) -> str:
+    text = os.environ.get(variable, "").strip()
+    if not text:
+        raise RefusedInputError(f"the environment variable {variable} has no token")
+    return text
