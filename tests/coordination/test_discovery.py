@@ -83,6 +83,7 @@ async def test_all_failures_are_told(deployment, client):
         await discover(deployment.config, client)
 
     assert {"unreachable", "unauthorized"} == caught.value.codes
+    assert ["agent-a", "agent-b", "ipi"] == [one.name for one in caught.value.found]
 
 
 async def test_no_answer_in_time_fails(control, monkeypatch):
@@ -124,7 +125,7 @@ async def test_deployment_without_participants(deployment, client):
 
 async def test_urls_name_participants_by_instance(deployment, client):
     """Listed servers are known by their instances; a repeated URL is one server."""
-    urls = ["http://ipi.test", "http://policy.test/", "http://ipi.test"]
+    urls = ["http://ipi.test", "http://policy.test/", "http://ipi.test/"]
 
     assert (
         Participant("policy", "http://policy.test", Kind.MODEL),

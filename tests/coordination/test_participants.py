@@ -75,5 +75,6 @@ def test_other_urls_are_refused(url):
 
 def test_names_for_people():
     """A participant is shown with its kind, its name and its URL."""
+    assert "http://h" == str(Address("http://h", "http://h"))
     assert "x (http://h)" == str(Address("x", "http://h"))
     assert "agent x (http://h)" == str(Participant("x", "http://h", Kind.AGENT))

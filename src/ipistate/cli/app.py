@@ -35,7 +35,9 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         "replay": Verb("Execute stored rollouts again and compare the replies."),
         "tools": Verb("List the tools, or write their function definitions."),
         "tasks": Verb("Check task rows; list and show the built-in ones."),
-        "checkpoint": Verb("Look into a checkpoint directory and check it."),
+        "checkpoint": Verb(
+            "Drive checkpoints of servers; look into their directories."
+        ),
     }
 )
 

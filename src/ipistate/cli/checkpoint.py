@@ -1,7 +1,8 @@
-"""``ipistate checkpoint``: look into a checkpoint directory and check it."""
+"""``ipistate checkpoint``: look into a checkpoint directory, or drive checkpoints."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from ipistate.environment import Environment
 
 GYM: Final = "gym"
+DRIVING: Final = (
+    *("status", "prepare", "commit", "renew"),
+    *("resume", "restore", "retire", "forget"),
+)
+"""Verbs of ``ipistate.cli.coordinate``."""
 
 
 @attrs.frozen
@@ -38,9 +44,26 @@ class Checked:
         return f"{self.directory.kind}/{self.directory.instance}"
 
 
-@click.group("checkpoint", epilog=LEGEND)
+class _Group(click.Group):
+    """Imports the verbs that need an HTTP client only when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the verbs for files, then those for servers."""
+        return [*super().list_commands(ctx), *DRIVING]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a verb."""
+        if cmd_name not in DRIVING:
+            return super().get_command(ctx, cmd_name)
+        verb: click.Command = getattr(
+            import_module("ipistate.cli.coordinate"), cmd_name
+        )
+        return verb
+
+
+@click.group("checkpoint", cls=_Group, epilog=LEGEND)
 def command() -> None:
-    """Look into a checkpoint directory and check it."""
+    """Look into a checkpoint directory and check it; drive checkpoints of servers."""
 
 
 @command.command(epilog=LEGEND)

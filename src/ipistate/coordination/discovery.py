@@ -15,7 +15,7 @@ from ipistate.coordination.scope import STATUS_SECONDS
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from ipistate.coordination.client import ControlClient
 
@@ -45,13 +45,8 @@ async def discover(
         DiscoveryError: A server answered otherwise or not at all, or a kind is missing.
     """
     asked = await _introductions(addresses(deployment), client)
-    absent = {server for server, said in asked.items() if _is_absent(said)}
-    present = {server: said for server, said in asked.items() if server not in absent}
-    found = [
-        Participant(server.name, server.url, Kind(said.kind))
-        for server, said in _successes(present).items()
-    ]
-    return _complete(found, required)
+    told = {server: said for server, said in asked.items() if not _is_absent(said)}
+    return _complete(_participants(told, _own_name), required)
 
 
 async def discover_urls(
@@ -74,11 +69,8 @@ async def discover_urls(
         DiscoveryError: A server is no participant or did not answer, two have one name,
             or a kind is missing.
     """
-    servers = [Address(url, url) for url in dict.fromkeys(urls)]
-    found = [
-        Participant(said.instance or server.name, server.url, Kind(said.kind))
-        for server, said in _successes(await _introductions(servers, client)).items()
-    ]
+    servers = dict.fromkeys(Address(url.rstrip("/"), url) for url in urls)
+    found = _participants(await _introductions(servers, client), _instance)
     _check_distinct(found)
     return _complete(found, required)
 
@@ -97,15 +89,29 @@ def _is_absent(said: Introduction | Failure) -> bool:
     return isinstance(said, Failure) and said.status == _NOT_FOUND
 
 
-def _successes(
+def _own_name(server: Address, _: Introduction) -> str:
+    return server.name
+
+
+def _instance(server: Address, said: Introduction) -> str:
+    return said.instance or server.name
+
+
+def _participants(
     asked: Mapping[Address, Introduction | Failure],
-) -> dict[Address, Introduction]:
+    name: Callable[[Address, Introduction], str],
+) -> tuple[Participant, ...]:
+    found = ordered(
+        Participant(name(server, said), server.url, Kind(said.kind))
+        for server, said in asked.items()
+        if isinstance(said, Introduction)
+    )
     failures = [said for said in asked.values() if isinstance(said, Failure)]
     if failures:
-        raise DiscoveryError.of(failures)
-    return {
-        server: said for server, said in asked.items() if isinstance(said, Introduction)
-    }
+        error = DiscoveryError.of(failures)
+        error.found = found
+        raise error
+    return found
 
 
 def _check_distinct(found: Iterable[Participant]) -> None:
@@ -117,13 +123,13 @@ def _check_distinct(found: Iterable[Participant]) -> None:
 
 
 def _complete(
-    found: Collection[Participant], required: Collection[Kind]
+    found: tuple[Participant, ...], required: Collection[Kind]
 ) -> tuple[Participant, ...]:
     missing = [kind for kind in required if kind not in {one.kind for one in found}]
     if missing:
-        names = ", ".join(f"{one.kind} {one.name}" for one in ordered(found)) or "none"
+        names = ", ".join(f"{one.kind} {one.name}" for one in found) or "none"
         message = f"no participant of kind {', '.join(missing)} (found: {names})"
         raise DiscoveryError("missing_kind", message)
     if not found:
         raise DiscoveryError("no_participant", "no server takes part in checkpoints")
-    return ordered(found)
+    return found

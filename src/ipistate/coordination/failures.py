@@ -17,7 +17,7 @@ from ipistate.errors import IpiStateError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ipistate.coordination.participants import Address
+    from ipistate.coordination.participants import Address, Participant
 
 DETAIL_LIMIT: Final = 400
 """Characters of an answer that a failure repeats."""
@@ -54,7 +54,8 @@ class Failure:
     detail: str = attrs.field(default="", converter=_bounded)
 
     def __str__(self) -> str:
-        answer = f"HTTP {self.status}" if self.status else self.reason.replace("_", " ")
+        refused = self.reason is Reason.REFUSED
+        answer = f"HTTP {self.status}" if refused else self.reason.replace("_", " ")
         told = [part for part in (answer, self.code, self.detail) if part]
         return f"{self.operation} at {self.server}: {' '.join(told)}"
 
@@ -85,6 +86,9 @@ def _name(failure: Failure) -> str:
 
 class DiscoveryError(CoordinationError):
     """The participants of a deployment could not be found, or are not complete."""
+
+    found: tuple[Participant, ...] = ()
+    """Those that were found nevertheless."""
 
 
 class OperationFailedError(CoordinationError):

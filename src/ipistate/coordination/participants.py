@@ -63,7 +63,7 @@ class Address:
     url: str = attrs.field(converter=_without_slash, validator=_check_url)
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.url})"
+        return self.url if self.name == self.url else f"{self.name} ({self.url})"
 
 
 @attrs.frozen

@@ -1,0 +1,274 @@
+"""``ipistate checkpoint prepare`` and its like: drive participants over HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ipistate.cli.answers import Told, blocked, counted, keys
+from ipistate.cli.deployment import (
+    ID,
+    SECONDS,
+    WITHOUT_MODEL,
+    Deployment,
+    drive,
+    drive_reachable,
+    with_deployment,
+)
+from ipistate.cli.episodes import some, with_episodes
+from ipistate.cli.exits import LEGEND
+from ipistate.cli.terminal import note
+
+
+if TYPE_CHECKING:
+    from ipistate.checkpoint.episode import EpisodeId
+    from ipistate.coordination import Coordinator
+
+_DIRECTORY: Final = click.argument("directory")
+
+
+@click.command(epilog=LEGEND)
+@with_deployment
+def status(deployment: Deployment) -> None:
+    """Show the phase and the report of every participant.
+
+    Exit code 1: one of them does not answer.
+
+    \b
+      ipistate checkpoint status --url http://localhost:8000 --token-file token.txt
+    """  # noqa: D301
+
+    async def work(coordinator: Coordinator, _: float) -> Told:
+        answers = (await coordinator.status()).answers
+        rows = [
+            [
+                one.reply.phase,
+                one.reply.checkpoint_id or "-",
+                counted(one.reply.report),
+                blocked(one.reply.report),
+            ]
+            for one in answers
+        ]
+        return Told(
+            operation="status",
+            answers=answers,
+            heads=["phase", "checkpoint", "counts", "readiness"],
+            rows=rows,
+        )
+
+    drive_reachable(deployment, "status", work)
+
+
+@click.command(epilog=LEGEND)
+@with_deployment
+@ID
+@SECONDS
+@WITHOUT_MODEL
+def prepare(deployment: Deployment, checkpoint_id: str) -> None:
+    """Freeze all participants for the checkpoint ID, stage by stage.
+
+    Exit code 1: a participant was not ready in time, its blockers are listed. Call it
+    again, or give up with resume and retire the blockers.
+
+    \b
+      ipistate checkpoint prepare step-120 --url http://localhost:8000 \\
+        --token-file token.txt --without-model
+    """  # noqa: D301
+
+    async def work(coordinator: Coordinator, deadline: float) -> Told:
+        prepared = await coordinator.prepare(checkpoint_id, deadline)
+        rows = [
+            [one.reply.phase, counted(one.reply.report), blocked(one.reply.report)]
+            for one in prepared.answers
+        ]
+        members = {
+            "blockers": keys(prepared.blockers),
+            "restarts": keys(prepared.restarts),
+        }
+        return Told(
+            operation="prepare",
+            answers=prepared.answers,
+            heads=["phase", "counts", "readiness"],
+            rows=rows,
+            members=members,
+            ok=prepared.ready,
+        )
+
+    drive(deployment, "prepare", work)
+
+
+@click.command(epilog=LEGEND)
+@with_deployment
+@ID
+@_DIRECTORY
+@with_episodes
+@click.option(
+    "--everything",
+    is_flag=True,
+    help="Write all state, not that of some episodes; models refuse this.",
+)
+@SECONDS
+@WITHOUT_MODEL
+def commit(
+    deployment: Deployment,
+    *,
+    checkpoint_id: str,
+    directory: str,
+    episodes: tuple[EpisodeId, ...],
+    everything: bool,
+) -> None:
+    """Write the prepared checkpoint ID to DIRECTORY, a path of the participants.
+
+    Name every episode that will be continued: restored state of others is deleted.
+    Episodes that a participant cannot capture (restarts) are left out.
+
+    \b
+      ipistate checkpoint commit step-120 /ckpt/step-120 --episodes keys.txt \\
+        --url http://localhost:8000 --token-file token.txt --without-model
+    """  # noqa: D301
+    if everything and episodes:
+        raise click.UsageError("--everything names no episodes")
+    named = None if everything else some(episodes)
+
+    async def work(coordinator: Coordinator, deadline: float) -> Told:
+        restarts = (await coordinator.status()).restarts
+        left_out = [one for one in restarts if one in episodes]
+        if left_out:
+            note(f"left out, they have to start over: {', '.join(keys(left_out))}")
+        done = await coordinator.commit(
+            checkpoint_id, deadline, directory, named, restarts
+        )
+        rows = [
+            [one.reply.phase, f"{one.reply.manifest.record_count} records"]
+            for one in done.answers
+        ]
+        members = {
+            "scope": None if done.scope is None else keys(done.scope),
+            "episodes": keys(done.episodes),
+            "staging_keys": done.staging_keys,
+        }
+        return Told(
+            operation="commit",
+            answers=done.answers,
+            heads=["phase", "written"],
+            rows=rows,
+            members=members,
+        )
+
+    drive(deployment, "commit", work)
+
+
+@click.command(epilog=LEGEND)
+@with_deployment
+@ID
+@SECONDS
+def renew(deployment: Deployment, checkpoint_id: str) -> None:
+    """Keep the checkpoint ID open for longer, while it is being published."""
+
+    async def work(coordinator: Coordinator, deadline: float) -> Told:
+        answers = (await coordinator.renew(checkpoint_id, deadline)).answers
+        rows = [[f"open until {one.reply.lease_expires_at:.0f}"] for one in answers]
+        return Told(operation="renew", answers=answers, heads=["lease"], rows=rows)
+
+    drive(deployment, "renew", work)
+
+
+@click.command(epilog=LEGEND)
+@with_deployment
+@ID
+@SECONDS
+def resume(deployment: Deployment, checkpoint_id: str) -> None:
+    """Reopen all participants after the checkpoint ID; also how it is given up.
+
+    Those that do not answer keep nobody from being reopened; exit code 1 tells.
+    """
+
+    async def work(coordinator: Coordinator, deadline: float) -> Told:
+        answers = (await coordinator.resume(checkpoint_id, deadline)).answers
+        rows = [["was open" if one.reply.idempotent else "reopened"] for one in answers]
+        return Told(operation="resume", answers=answers, heads=["admission"], rows=rows)
+
+    drive_reachable(deployment, "resume", work)
+
+
+@click.command(epilog=LEGEND)
+@with_deployment
+@ID
+@_DIRECTORY
+@with_episodes
+@SECONDS
+@WITHOUT_MODEL
+def restore(
+    deployment: Deployment,
+    checkpoint_id: str,
+    directory: str,
+    episodes: tuple[EpisodeId, ...],
+) -> None:
+    """Install DIRECTORY in fresh participants, under a new ID: everywhere or nowhere.
+
+    Name the episodes as they were checkpointed; each goes on as its next attempt,
+    after resume. If a participant fails, the others are freed and reopened.
+
+    \b
+      ipistate checkpoint restore restore-1 /ckpt/step-120 -e ipi-7 -e ipi-9-a1 \\
+        --url http://localhost:8000 --token-file token.txt --without-model
+    """  # noqa: D301
+    named = some(episodes)
+
+    async def work(coordinator: Coordinator, deadline: float) -> Told:
+        done = await coordinator.restore(checkpoint_id, deadline, directory, named)
+        rows = [
+            [f"{len(one.reply.restored)} records of {one.reply.source_checkpoint_id}"]
+            for one in done.answers
+        ]
+        members = {"episodes": keys(done.episodes), "sources": sorted(done.sources)}
+        return Told(
+            operation="restore",
+            answers=done.answers,
+            heads=["installed"],
+            rows=rows,
+            members=members,
+        )
+
+    drive(deployment, "restore", work)
+
+
+@click.command(epilog=LEGEND)
+@with_deployment
+@ID
+@with_episodes
+@SECONDS
+def retire(
+    deployment: Deployment, checkpoint_id: str, episodes: tuple[EpisodeId, ...]
+) -> None:
+    """Stop attempts and all earlier ones, and free their state.
+
+    Not while a checkpoint is open; after a restore, only with its ID.
+    """
+    named = some(episodes)
+
+    async def work(coordinator: Coordinator, deadline: float) -> Told:
+        answers = (await coordinator.retire(checkpoint_id, deadline, named)).answers
+        rows = [[f"{len(one.reply.retired)} retired"] for one in answers]
+        return Told(operation="retire", answers=answers, heads=["attempts"], rows=rows)
+
+    drive(deployment, "retire", work)
+
+
+@click.command(epilog=LEGEND)
+@with_deployment
+@ID
+@click.argument("rollouts", nargs=-1, required=True)
+@SECONDS
+def forget(
+    deployment: Deployment, checkpoint_id: str, rollouts: tuple[str, ...]
+) -> None:
+    """Accept retired ROLLOUTS again, once nothing of them can still run."""
+
+    async def work(coordinator: Coordinator, deadline: float) -> Told:
+        answers = (await coordinator.forget(checkpoint_id, deadline, rollouts)).answers
+        rows = [[f"{len(one.reply.forgotten)} forgotten"] for one in answers]
+        return Told(operation="forget", answers=answers, heads=["rollouts"], rows=rows)
+
+    drive(deployment, "forget", work)

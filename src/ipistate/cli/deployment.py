@@ -1,0 +1,240 @@
+"""What the verbs that drive checkpoints share: whom they speak to, and how they fail."""
+
+from __future__ import annotations
+
+import time
+
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import attrs
+import click
+
+from ipistate.checkpoint.operations import Call
+from ipistate.cli.answers import Told
+from ipistate.cli.exits import Exit, RefusedInputError
+from ipistate.cli.interrupt import run_interruptibly
+from ipistate.cli.terminal import note
+from ipistate.cli.tokens import secret_of
+from ipistate.coordination import (
+    Address,
+    ControlClient,
+    Coordinator,
+    DiscoveryError,
+    Failure,
+    Kind,
+    OperationFailedError,
+    RestoreFailedError,
+    discover_urls,
+)
+from ipistate.errors import SchemaError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
+
+    from ipistate.coordination import Answer, Participant
+
+Work: TypeAlias = "Callable[[Coordinator, float], Awaitable[Told]]"
+
+
+def _check_urls(_: object, __: object, urls: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return tuple(Address(url, url).url for url in urls)
+    except SchemaError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def _check_id(_: object, __: object, checkpoint_id: str) -> str:
+    try:
+        return Call(checkpoint_id=checkpoint_id, deadline_ts=0.0).checkpoint_id
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+ID: Final = click.argument("checkpoint_id", metavar="ID", callback=_check_id)
+SECONDS: Final = click.option(
+    "--seconds",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="How long the participants have.",
+)
+WITHOUT_MODEL: Final = click.option(
+    "--without-model",
+    is_flag=True,
+    help="Allow that no model is among them; its token data is then in no checkpoint.",
+)
+
+
+@attrs.frozen(kw_only=True)
+class Deployment:
+    """The participants that a verb drives, as its options name them."""
+
+    urls: tuple[str, ...]
+    client: ControlClient
+    seconds: float
+    required: tuple[Kind, ...]
+    as_json: bool
+
+    async def everybody(self) -> tuple[Participant, ...]:
+        """Find every participant.
+
+        Raises:
+            DiscoveryError: One of them is missing.
+        """
+        return await discover_urls(self.urls, self.client, required=self.required)
+
+    async def whoever_answers(
+        self,
+    ) -> tuple[tuple[Participant, ...], tuple[Failure, ...]]:
+        """Find the participants that can be found, and what is wrong with the others.
+
+        Raises:
+            DiscoveryError: There is nobody.
+        """
+        try:
+            return await self.everybody(), ()
+        except DiscoveryError as error:
+            if not error.found:
+                raise
+            return error.found, error.failures
+
+
+def with_deployment(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb the options that say whom to drive, as one ``Deployment``."""
+
+    @click.option(
+        "--url",
+        "urls",
+        multiple=True,
+        required=True,
+        callback=_check_urls,
+        help="Where a participant listens; once for each.",
+    )
+    @click.option(
+        "--token-file",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="File with the control plane's bearer token.",
+    )
+    @click.option(
+        "--token-env",
+        metavar="NAME",
+        help="Environment variable with the token, instead of a file.",
+    )
+    @click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+    @wraps(function)
+    def called(  # noqa: PLR0913 - one parameter for each option
+        *,
+        urls: tuple[str, ...],
+        token_file: Path | None,
+        token_env: str | None,
+        as_json: bool,
+        seconds: float = 0.0,
+        without_model: bool = True,
+        **given: Any,
+    ) -> None:
+        deployment = Deployment(
+            urls=urls,
+            client=_client(token_file, token_env),
+            seconds=seconds,
+            required=() if without_model else (Kind.MODEL,),
+            as_json=as_json,
+        )
+        function(deployment, **given)
+
+    return called
+
+
+def _client(file: Path | None, variable: str | None) -> ControlClient:
+    token = secret_of(file, variable)
+    if token is None:
+        raise click.UsageError("give the token with --token-file or --token-env")
+    try:
+        return ControlClient(token)
+    except ValueError as error:
+        raise RefusedInputError(str(error)) from error
+
+
+class _Progress:
+    """Writes each stage, and each failure, to standard error."""
+
+    def asked(self, operation: str, participants: tuple[Participant, ...]) -> None:
+        names = ", ".join(f"{one.kind} {one.name}" for one in participants)
+        note(f"{operation}: {names}")
+
+    def heard(self, said: Answer[Any] | Failure) -> None:
+        if isinstance(said, Failure):
+            note(str(said))
+
+
+def drive(deployment: Deployment, operation: str, work: Work) -> None:
+    """Find every participant, work with them, and show what they said."""
+
+    async def driven() -> Told:
+        async with deployment.client:
+            found = await deployment.everybody()
+            return await _worked(deployment, found, operation, work)
+
+    _show(deployment, operation, driven)
+
+
+def drive_reachable(deployment: Deployment, operation: str, work: Work) -> None:
+    """Work with the participants that answer; the others are findings."""
+
+    async def driven() -> Told:
+        async with deployment.client:
+            found, missing = await deployment.whoever_answers()
+            _note(missing)
+            told = await _worked(deployment, found, operation, work)
+            failures = (*missing, *told.failures)
+            return attrs.evolve(told, ok=told.ok and not missing, failures=failures)
+
+    _show(deployment, operation, driven)
+
+
+async def _worked(
+    deployment: Deployment,
+    found: Iterable[Participant],
+    operation: str,
+    work: Work,
+) -> Told:
+    coordinator = Coordinator(found, deployment.client, watch=_Progress())
+    try:
+        return await work(coordinator, time.time() + deployment.seconds)
+    except OperationFailedError as error:
+        undone = error.clean_up if isinstance(error, RestoreFailedError) else ()
+        return Told(
+            operation=operation, ok=False, failures=error.failures, clean_up=undone
+        )
+
+
+def _show(
+    deployment: Deployment,
+    operation: str,
+    driven: Callable[[], Coroutine[Any, Any, Told]],
+) -> None:
+    try:
+        told = run_interruptibly(driven())
+    except DiscoveryError as error:
+        told = _undiscovered(operation, error)
+    if deployment.as_json:
+        told.emit()
+    else:
+        told.print()
+    if not told.ok:
+        click.get_current_context().exit(Exit.FINDINGS)
+
+
+def _undiscovered(operation: str, error: DiscoveryError) -> Told:
+    if not error.failures:
+        advice = "; allow it with --without-model" * (error.code == "missing_kind")
+        raise RefusedInputError(error.message + advice) from error
+    _note(error.failures)
+    return Told(operation=operation, ok=False, failures=error.failures)
+
+
+def _note(failures: Iterable[Failure]) -> None:
+    for failure in failures:
+        note(str(failure))
