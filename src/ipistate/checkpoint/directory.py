@@ -231,7 +231,11 @@ def _make_directories(path: Path) -> None:
     missing = [path]
     while not missing[-1].exists():
         missing.append(missing[-1].parent)
-    for new in reversed(missing[:-1]):
+    # A writer that failed or died may have made the last one and not synced its parent.
+    # Where others own the parent, it may be closed to us.
+    with suppress(PermissionError):
+        _sync_directory(missing.pop().parent)
+    for new in reversed(missing):
         new.mkdir(exist_ok=True)
         _sync_directory(new.parent)
     if not path.is_dir():
@@ -266,13 +270,14 @@ def _write_lines(
         file.write(line)
         digest.update(line)
         count += 1
-    _sync(file)
+    _finish(file)
     return digest.hexdigest(), count
 
 
-def _sync(file: IO[bytes]) -> None:
+def _finish(file: IO[bytes]) -> None:
     file.flush()
     os.fsync(file.fileno())
+    file.close()  # some file systems report only now that a write was lost
 
 
 def _publish(path: Path, temporary: Path, manifest: Manifest) -> None:
@@ -283,7 +288,7 @@ def _publish(path: Path, temporary: Path, manifest: Manifest) -> None:
     _sync_directory(path)
     with _temporary(path, ".manifest.json.") as (name, file):
         file.write(manifest.to_json())
-        _sync(file)
+        _finish(file)
         try:
             os.link(name, path / MANIFEST)
         except FileExistsError:
