@@ -48,6 +48,7 @@ class Shell:
         self.worlds, self.waiting, self.admitted = {}, {}, {}
         self.refused, self.replies, self.calls = {}, {}, {}
         self.writes, self.stopping, self.stopped, self.reads = {}, {}, set(), {}
+        self.removals, self.frees_at_once = {}, True
         self.timer, self.log, self._numbers = None, [], count(1)
         self._events = deque()
 
@@ -73,7 +74,11 @@ class Shell:
         assert set(self.admitted) == set(gate.admitted)
         assert set(self.waiting) == set(gate.waiting)
         assert not (gate.is_open and gate.waiting)
-        assert gate.unclaimed <= set(gate.sessions)
+        bound = gate.bindings
+        assert bound.unclaimed <= set(bound.sessions)
+        assert bound.leaving <= set(bound.sessions) & set(bound.retired)
+        assert bound.leaving.isdisjoint(bound.unclaimed)
+        assert set(bound.retired.values()) <= set(bound.marks)
         assert control.holder is not None or not control.queue
         assert self.timer == (None if control.due == float("inf") else control.due)
 
@@ -124,6 +129,15 @@ class Shell:
         members = {"checkpoint_dir": directory, "episode_ids": ids}
         return self.call("restore", checkpoint_id, **members, **options)
 
+    def retire(self, *keys, checkpoint_id="x1", **options):
+        """Send a retire of these episodes."""
+        ids = [attrs.asdict(EpisodeId.from_capture_key(key)) for key in keys]
+        return self.call("retire", checkpoint_id, episode_ids=ids, **options)
+
+    def forget(self, *rollouts, checkpoint_id="x1", **options):
+        """Send a forget of these rollouts."""
+        return self.call("forget", checkpoint_id, rollout_ids=[*rollouts], **options)
+
     def drop(self, call):
         """Let the caller of a control call go away."""
         self.calls.pop(call, None)
@@ -172,6 +186,12 @@ class Shell:
         kept = [r for r in written.records if r.episode_id in action.scope]
         return Restorable(manifest, tuple(kept))
 
+    def free(self, number=None):
+        """Let a removal be done, when they are not done at once."""
+        number = min(self.removals) if number is None else number
+        self._drop_worlds(self.removals.pop(number))
+        self.send(on.Freed(number))
+
     # -- actions
 
     def _admit(self, action):
@@ -202,6 +222,17 @@ class Shell:
 
     def _install(self, action):
         self.worlds.update(action.states)
+
+    def _free(self, action):
+        self.removals[action.removal] = action
+        if self.frees_at_once:
+            del self.removals[action.removal]
+            self._drop_worlds(action)
+            self._events.appendleft(on.Freed(action.removal))
+
+    def _drop_worlds(self, action):
+        for session in action.session_ids:
+            self.worlds.pop(session, None)
 
     def _set_timer(self, action):
         self.timer = action.at
@@ -259,6 +290,7 @@ _PERFORM = {
     do.StopWrite: Shell._stop_write,
     do.Read: Shell._read,
     do.Install: Shell._install,
+    do.Free: Shell._free,
     do.SetTimer: Shell._set_timer,
 }
 

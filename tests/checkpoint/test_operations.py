@@ -4,10 +4,13 @@ import pytest
 
 from ipistate.checkpoint.episode import EpisodeId
 from ipistate.checkpoint.operations import (
+    MAX_IDS,
     OPERATIONS,
     CommitBody,
+    ForgetBody,
     PrepareBody,
     RestoreBody,
+    RetireBody,
 )
 from ipistate.errors import SchemaError
 from ipistate.schema import structure
@@ -27,7 +30,12 @@ def codes(document, body):
 def test_every_body_names_its_checkpoint_and_deadline(name):
     """The two members of the base are required in each call."""
     directory = {"checkpoint_dir": "/d", "episode_ids": []}
-    extra = directory if name in {"commit", "restore"} else {}
+    extra = {
+        "commit": directory,
+        "restore": directory,
+        "retire": {"episode_ids": [{"rollout_id": "ipi-7"}]},
+        "forget": {"rollout_ids": ["ipi-7"]},
+    }.get(name, {})
 
     assert structure(BASE | extra, OPERATIONS[name]).checkpoint_id == "step-120"
     assert codes(extra, OPERATIONS[name]) == {"missing_member"}
@@ -115,6 +123,53 @@ def test_restore_bodies_are_strict(members, expected):
     document = BASE | {"checkpoint_dir": "/d", "episode_ids": []}
 
     assert expected == codes(document | members, RestoreBody)
+
+
+@pytest.mark.parametrize("rollouts", [["../x", "", "é", "\udc80"], ["ipi-7"] * 3])
+def test_rollouts_to_forget_are_any_strings(rollouts):
+    """What is unknown is fine, so nothing is checked but the type."""
+    body = structure(BASE | {"rollout_ids": rollouts}, ForgetBody)
+
+    assert (*rollouts,) == body.rollout_ids
+
+
+@pytest.mark.parametrize(
+    ("members", "body"),
+    [
+        ({"rollout_ids": []}, ForgetBody),
+        ({"episode_ids": []}, RetireBody),
+    ],
+)
+def test_retire_and_forget_name_something(members, body):
+    """An empty list is a mistake."""
+    assert {"missing_ids"} == codes(BASE | members, body)
+
+
+@pytest.mark.parametrize(
+    ("body", "extra"),
+    [
+        (CommitBody, {"checkpoint_dir": "/d"}),
+        (RestoreBody, {"checkpoint_dir": "/d"}),
+        (RetireBody, {}),
+    ],
+)
+def test_a_call_names_a_bounded_number_of_episodes(body, extra):
+    """Up to the limit, which is far above what one server holds."""
+    episodes = [{"rollout_id": "r"}] * MAX_IDS
+
+    assert MAX_IDS == len(
+        structure(BASE | extra | {"episode_ids": episodes}, body).episode_ids
+    )
+    assert {"too_many_ids"} == codes(
+        BASE | extra | {"episode_ids": [*episodes, {"rollout_id": "r"}]}, body
+    )
+
+
+def test_a_forget_names_a_bounded_number_of_rollouts():
+    """The same limit as for episodes."""
+    rollouts = ["r"] * (MAX_IDS + 1)
+
+    assert {"too_many_ids"} == codes(BASE | {"rollout_ids": rollouts}, ForgetBody)
 
 
 def test_b29_misspelt_members_of_a_call_are_named():

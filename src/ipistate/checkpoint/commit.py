@@ -1,4 +1,7 @@
-"""``commit``: export once, write once, however often it is called (section 2.10)."""
+"""``commit``: export, write and delete once, however often it is called.
+
+See spec control-plane, section 2.10.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ipistate.checkpoint.actions import Export, Reply, Write
+from ipistate.checkpoint.actions import Export, Free, Reply, Write
 from ipistate.checkpoint.fencing import (
     completed,
     is_answered,
@@ -27,7 +30,7 @@ from ipistate.values import JsonObject
 
 
 if TYPE_CHECKING:
-    from ipistate.checkpoint.events import ControlCalled, Exported, WriteEnded
+    from ipistate.checkpoint.events import ControlCalled, Exported, Freed, WriteEnded
     from ipistate.checkpoint.gate import Emit
     from ipistate.checkpoint.operations import CommitBody
 
@@ -74,8 +77,7 @@ def _problem(
 def _export(
     participant: Participant, opened: Checkpoint, arguments: Arguments, emit: Emit
 ) -> Participant:
-    scope = None if arguments.scope is None else frozenset(arguments.scope)
-    sessions = participant.gate.exportable(scope)
+    sessions = participant.gate.bindings.exportable(arguments.kept)
     number = participant.control.issued + 1
     emit(Export(number, sessions))
     cut = Cut(arguments=arguments, sessions=sessions, number=number)
@@ -97,7 +99,7 @@ def exported(participant: Participant, event: Exported, emit: Emit) -> Participa
         if session in states
     )
     gone = [session for session in cut.sessions if session not in states]
-    participant = attrs.evolve(participant, gate=gate.forget(gone))
+    participant = attrs.evolve(participant, gate=gate.untrack(gone))
     return _advance(participant, opened, attrs.evolve(cut, records=records), emit)
 
 
@@ -127,22 +129,41 @@ def _awaited(
     return opened, opened.cut
 
 
+def freed(participant: Participant, event: Freed, emit: Emit) -> Participant:
+    """Go on without the deleted sessions; the same attempts may be seeded afresh."""
+    opened = participant.control.open
+    if opened is None or opened.cut is None or opened.cut.removal != event.removal:
+        return participant
+    cut = attrs.evolve(opened.cut, removal=None)
+    # The gate is closed, so these are the sessions that were to be freed.
+    unwanted = participant.gate.bindings.unwanted(cut.arguments.kept)
+    gate = participant.gate.untrack(unwanted)
+    return _advance(attrs.evolve(participant, gate=gate), opened, cut, emit)
+
+
 def _advance(
     participant: Participant, opened: Checkpoint, cut: Cut, emit: Emit
 ) -> Participant:
-    # One step towards the manifest, if somebody waits for it.
-    holder = participant.control.holder
-    if isinstance(holder, Committing) and cut.records is not None:
-        if cut.manifest is not None:
-            document = _document(cut.manifest, cut.records)
-            emit(Reply(holder.call, 200, document))
-            opened = completed(opened, Phase.COMMITTED, holder.body, document)
-            control = attrs.evolve(participant.control, holder=None)
-            participant = with_control(participant, control)
-        elif not cut.is_writing:
-            number = participant.control.issued + 1
-            emit(Write(number, cut.arguments.directory, opened.id, cut.records))
+    # One step towards the reply, if somebody waits for it: write, delete, answer.
+    holder, number = participant.control.holder, participant.control.issued + 1
+    records, manifest = cut.records, cut.manifest
+    if not isinstance(holder, Committing) or records is None:
+        return _with_cut(participant, opened, cut)
+    unwanted = participant.gate.bindings.unwanted(cut.arguments.kept)
+    if manifest is None:
+        if not cut.is_writing:
+            emit(Write(number, cut.arguments.directory, opened.id, records))
             cut = attrs.evolve(cut, number=number, is_writing=True)
+    elif unwanted:
+        if cut.removal is None:
+            emit(Free(number, unwanted))
+            cut = attrs.evolve(cut, removal=number)
+    else:
+        document = _document(manifest, records)
+        emit(Reply(holder.call, 200, document))
+        opened = completed(opened, Phase.COMMITTED, holder.body, document)
+        control = attrs.evolve(participant.control, holder=None)
+        participant = with_control(participant, control)
     return _with_cut(participant, opened, cut)
 
 
@@ -161,6 +182,6 @@ def _with_cut(participant: Participant, opened: Checkpoint, cut: Cut) -> Partici
     control = attrs.evolve(
         participant.control,
         open=attrs.evolve(opened, cut=cut),
-        issued=max(participant.control.issued, cut.number),
+        issued=max(participant.control.issued, cut.number, cut.removal or 0),
     )
     return with_control(participant, control)

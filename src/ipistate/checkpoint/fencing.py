@@ -56,6 +56,32 @@ def is_answered(
     return problem is not None
 
 
+def is_refused(participant: Participant, called: ControlCalled, emit: Emit) -> bool:
+    """Answer a retire or a forget that may not run; False if it may.
+
+    They do without the fence and leave no reply behind (section 2.12).
+    """
+    opened, body = participant.control.open, called.body
+    if opened is not None and opened.phase is not Phase.RESTORED:
+        detail = f"checkpoint {opened.id} is {opened.phase.value}; resume it first"
+        refuse(called.call, "invalid_phase", detail, emit)
+    elif opened is not None and opened.id != body.checkpoint_id:
+        detail = f"checkpoint {opened.id} is open"
+        refuse(called.call, "checkpoint_conflict", detail, emit)
+    else:
+        return False
+    return True
+
+
+def with_lease(participant: Participant, body: Call) -> Participant:
+    """Renew the lease of the open checkpoint, if there is one."""
+    opened = participant.control.open
+    if opened is None:
+        return participant
+    opened = renewed(opened, body, participant.settings)
+    return with_control(participant, attrs.evolve(participant.control, open=opened))
+
+
 def _repeat(called: ControlCalled, recorded: Recorded, emit: Emit) -> None:
     if recorded.is_repeated_by(called.body):
         emit(Reply(called.call, 200, recorded.document))

@@ -1,4 +1,4 @@
-"""Admission of data requests, and the sessions learnt from their outcomes.
+"""Admission of data requests, and what their outcomes say about sessions.
 
 Requests that arrive while the gate is closed wait and are not counted. What a session is
 bound to follows from requests and their status alone (spec control-plane, section 3).
@@ -7,15 +7,16 @@ bound to follows from requests and their status alone (spec control-plane, secti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
 from ipistate.checkpoint.actions import STATUS_OF, Action, Admit, Refuse
+from ipistate.checkpoint.bindings import Bindings, is_among
 from ipistate.checkpoint.episode import EpisodeId
 from ipistate.checkpoint.events import RequestArrived, RequestEnded
 from ipistate.checkpoint.report import Report
+from ipistate.checkpoint.requests import Requests
 
 
 Emit: TypeAlias = Callable[[Action], None]
@@ -23,7 +24,6 @@ Emit: TypeAlias = Callable[[Action], None]
 SEED_PATH: Final = "/seed_session"
 CLOSE_PATH: Final = "/close_session"
 _ENDING_PATHS: Final = frozenset({"/verify", CLOSE_PATH})
-_NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
 @attrs.frozen
@@ -31,67 +31,55 @@ class Gate:
     """Who may enter, who is inside, and which sessions exist."""
 
     is_open: bool = True
-    admitted: Mapping[int, RequestArrived] = _NONE
-    """Requests in flight, by their number."""
-    waiting: Mapping[int, RequestArrived] = _NONE
+    admitted: Requests = attrs.Factory(Requests)
+    """Requests in flight."""
+    waiting: Requests = attrs.Factory(Requests)
     """Requests that wait for the gate to open, in the order of their arrival."""
-    sessions: Mapping[str, EpisodeId] = _NONE
-    """The episode that each tracked session is bound to."""
-    unclaimed: frozenset[str] = frozenset()
-    """Restored sessions that no request has used yet."""
+    bindings: Bindings = attrs.Factory(Bindings)
+
+    @property
+    def sessions(self) -> Mapping[str, EpisodeId]:
+        """The episode that each tracked session is bound to."""
+        return self.bindings.sessions
 
     def arrive(self, event: RequestArrived, emit: Emit) -> Gate:
         """Admit a request, refuse it, or let it wait."""
         if not self.is_open:
-            return attrs.evolve(self, waiting={**self.waiting, event.request: event})
-        return self._enter((event,), emit)
+            waiting = self.waiting.added(event)
+            return Gate(False, self.admitted, waiting, self.bindings)
+        if self._refuses(event, emit):
+            return self
+        emit(Admit(event.request))
+        bindings = self.bindings.claimed((event.session_id,))
+        return Gate(True, self.admitted.added(event), self.waiting, bindings)
 
-    def _enter(self, events: Iterable[RequestArrived], emit: Emit) -> Gate:
-        admitted, unclaimed = dict(self.admitted), self.unclaimed
-        for event in events:
-            if self._is_stale(event):
-                emit(_stale(event))
-                continue
-            emit(Admit(event.request))
-            admitted[event.request] = event
-            if event.session_id in unclaimed:
-                unclaimed -= {event.session_id}
-        return Gate(True, admitted, _NONE, self.sessions, unclaimed)
-
-    def _is_stale(self, event: RequestArrived) -> bool:
-        # Late calls of the attempt that a restored session continues. A close is never
-        # refused. Marks of retired attempts belong here, too.
-        bound = self.sessions.get(event.session_id)
-        named = event.episode
-        return (
-            named is not None
-            and bound is not None
-            and named.rollout_id == bound.rollout_id
-            and named.attempt < bound.attempt
-            and event.path != CLOSE_PATH
-        )
+    def _refuses(self, event: RequestArrived, emit: Emit) -> bool:
+        # A close is never refused: it cannot harm, and it must not get lost.
+        if event.path == CLOSE_PATH:
+            return False
+        detail = self.bindings.objection(event.session_id, event.episode)
+        if detail is None:
+            return False
+        code = "stale_attempt"
+        emit(Refuse(event.request, STATUS_OF[code], code, detail))
+        return True
 
     def end(self, event: RequestEnded) -> Gate:
         """Uncount a request and learn from its status; waiting ones just leave."""
         arrived = self.admitted.get(event.request)
         if arrived is None:
-            return self._leave(event.request)
-        admitted = dict(self.admitted)
-        del admitted[event.request]
-        sessions, unclaimed = self.sessions, self.unclaimed
+            waiting = self.waiting.removed(event.request)
+            return (
+                self if waiting is self.waiting else attrs.evolve(self, waiting=waiting)
+            )
+        bindings, session = self.bindings, event.session_id
         if event.status is not None and 200 <= event.status < 300:
             if arrived.path == SEED_PATH and arrived.episode is not None:
-                sessions = {**sessions, event.session_id: arrived.episode}
-                unclaimed -= {event.session_id}
-            elif arrived.path in _ENDING_PATHS and event.session_id in sessions:
-                sessions = _without(sessions, frozenset({event.session_id}))
-        return Gate(self.is_open, admitted, self.waiting, sessions, unclaimed)
-
-    def _leave(self, request: int) -> Gate:
-        if request not in self.waiting:
-            return self
-        waiting = {n: event for n, event in self.waiting.items() if n != request}
-        return attrs.evolve(self, waiting=waiting)
+                bindings = bindings.bound({session: arrived.episode})
+            elif arrived.path in _ENDING_PATHS and session in bindings.sessions:
+                bindings = bindings.untracked((session,))
+        admitted = self.admitted.removed(event.request)
+        return Gate(self.is_open, admitted, self.waiting, bindings)
 
     def close(self) -> Gate:
         """Let nothing more in."""
@@ -99,49 +87,46 @@ class Gate:
 
     def open(self, emit: Emit) -> Gate:
         """Let everybody in, those who waited first."""
-        return self._enter(self.waiting.values(), emit)
+        entering: list[RequestArrived] = []
+        for event in self.waiting.values():
+            if not self._refuses(event, emit):
+                emit(Admit(event.request))
+                entering.append(event)
+        admitted = Requests.of((*self.admitted.values(), *entering))
+        bindings = self.bindings.claimed(event.session_id for event in entering)
+        return Gate(True, admitted, Requests(), bindings)
 
     def report(self) -> Report:
         """Say whether everything stands still."""
-        return Report(inflight=len(self.admitted), sessions=len(self.sessions))
+        return Report(
+            inflight=len(self.admitted),
+            sessions=len(self.sessions),
+            blockers=self.bindings.blockers(),
+        )
 
     @property
     def is_fresh(self) -> bool:
         """No session is tracked and no request is in flight."""
         return not self.sessions and not self.admitted
 
-    def exportable(self, scope: frozenset[str] | None) -> tuple[str, ...]:
-        """Name the sessions that belong into a checkpoint.
-
-        Live sessions always do; the scope only filters restored ones that nothing has
-        claimed (spec control-plane, section 3.7).
-        """
-        return tuple(
-            session
-            for session, episode in self.sessions.items()
-            if scope is None
-            or session not in self.unclaimed
-            or episode.capture_key in scope
-        )
-
-    def forget(self, sessions: Iterable[str]) -> Gate:
-        """Stop tracking sessions whose state is gone."""
-        gone = frozenset(sessions)
-        rest = _without(self.sessions, gone)
-        return attrs.evolve(self, sessions=rest, unclaimed=self.unclaimed - gone)
-
     def install(self, sessions: Mapping[str, EpisodeId]) -> Gate:
         """Track restored sessions, closed to requests until the resume."""
-        return Gate(False, self.admitted, self.waiting, sessions, frozenset(sessions))
+        bindings = self.bindings.installed(sessions)
+        return attrs.evolve(self, is_open=False, bindings=bindings)
 
+    def untrack(self, sessions: Iterable[str]) -> Gate:
+        """Stop to track sessions whose state is gone."""
+        return attrs.evolve(self, bindings=self.bindings.untracked(tuple(sessions)))
 
-def _without(
-    sessions: Mapping[str, EpisodeId], gone: frozenset[str]
-) -> Mapping[str, EpisodeId]:
-    return {s: episode for s, episode in sessions.items() if s not in gone}
+    def is_seeding(self, attempts: Mapping[str, int]) -> bool:
+        """Tell whether a seed of these attempts, or earlier ones, is in flight."""
+        return any(
+            event.path == SEED_PATH
+            and event.episode is not None
+            and is_among(event.episode, attempts)
+            for event in self.admitted.values()
+        )
 
-
-def _stale(event: RequestArrived) -> Refuse:
-    code = "stale_attempt"
-    detail = "the session belongs to a later attempt of this rollout"
-    return Refuse(event.request, STATUS_OF[code], code, detail)
+    def busy(self) -> frozenset[str]:
+        """Name the sessions with a request in flight."""
+        return frozenset(event.session_id for event in self.admitted.values())

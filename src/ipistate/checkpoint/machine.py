@@ -12,13 +12,22 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ipistate.checkpoint import commit, prepare, restore, resume
+from ipistate.checkpoint import (
+    commit,
+    forget,
+    prepare,
+    renew,
+    restore,
+    resume,
+    retire,
+)
 from ipistate.checkpoint.actions import Action, SetTimer
 from ipistate.checkpoint.events import (
     ControlCalled,
     ControlDropped,
     Event,
     Exported,
+    Freed,
     ReadEnded,
     RequestArrived,
     RequestEnded,
@@ -26,12 +35,20 @@ from ipistate.checkpoint.events import (
     WriteStopped,
 )
 from ipistate.checkpoint.fencing import refuse, with_control
-from ipistate.checkpoint.operations import CommitBody, PrepareBody, RestoreBody
+from ipistate.checkpoint.operations import (
+    CommitBody,
+    ForgetBody,
+    PrepareBody,
+    RenewBody,
+    RestoreBody,
+    RetireBody,
+)
 from ipistate.checkpoint.participant import (
     Control,
+    Draining,
     Participant,
-    Resuming,
     Settings,
+    Stopping,
     start,
     status,
 )
@@ -39,6 +56,7 @@ from ipistate.checkpoint.participant import (
 
 if TYPE_CHECKING:
     from ipistate.checkpoint.gate import Emit
+    from ipistate.checkpoint.participant import Holder
 
 __all__ = ["Participant", "Settings", "handle", "start", "status"]
 
@@ -57,7 +75,7 @@ def handle(
     if now >= participant.control.due:
         participant = _settle(participant, now, emit)
     after = _apply(participant, event, emit)
-    if after.control is not participant.control or after.control.prepares:
+    if after.control is not participant.control or after.control.awaits_requests:
         after = _settle(after, now, emit)
     return after, tuple(actions)
 
@@ -85,6 +103,10 @@ def _apply(participant: Participant, event: Event, emit: Emit) -> Participant:
             return resume.write_stopped(participant, event, emit)
         case ReadEnded():
             return restore.read_ended(participant, event, emit)
+        case Freed():
+            participant = retire.freed(participant, event)
+            participant = commit.freed(participant, event, emit)
+            return resume.settle(participant, emit)
         case _:
             # A tick may come early; forgetting the due time arms the timer again.
             return with_control(
@@ -97,8 +119,11 @@ def _drop(participant: Participant, call: int, emit: Emit) -> Participant:
     holder, queue = control.holder, control.queue
     if holder is not None and holder.call == call:
         # What the call started goes on: a retry joins a write, a resume is finished.
-        kept = attrs.evolve(holder, call=None) if isinstance(holder, Resuming) else None
-        return with_control(participant, attrs.evolve(control, holder=kept))
+        if isinstance(holder, Stopping | Draining):
+            control = attrs.evolve(control, holder=attrs.evolve(holder, call=None))
+        else:
+            control = attrs.evolve(control, holder=None)
+        return with_control(participant, control)
     rest = tuple(called for called in queue if called.call != call)
     if len(rest) < len(queue):
         return with_control(participant, attrs.evolve(control, queue=rest))
@@ -110,6 +135,7 @@ def _settle(participant: Participant, now: float, emit: Emit) -> Participant:
     participant = _time_out(participant, now, emit)
     while True:
         participant = prepare.settle(participant, now, emit)
+        participant = retire.settle(participant, emit)
         control = participant.control
         if control.holder is not None:
             break
@@ -125,7 +151,11 @@ def _settle(participant: Participant, now: float, emit: Emit) -> Participant:
 
 def _time_out(participant: Participant, now: float, emit: Emit) -> Participant:
     holder = participant.control.holder
-    if holder is None or isinstance(holder, Resuming) or now < holder.body.deadline_ts:
+    if holder is None or isinstance(holder, Stopping):
+        return participant
+    if isinstance(holder, Draining):
+        return resume.time_out(participant, now, emit)
+    if now < holder.body.deadline_ts:
         return participant
     detail = "the deadline passed; what was started goes on"
     refuse(holder.call, "deadline_exceeded", detail, emit)
@@ -139,12 +169,18 @@ def _begin(participant: Participant, now: float, emit: Emit) -> Participant:
     match called.body:
         case PrepareBody():
             return prepare.begin(participant, called, emit)
+        case RenewBody():
+            return renew.begin(participant, called, emit)
         case CommitBody():
             return commit.begin(participant, called, called.body, now, emit)
         case RestoreBody():
             return restore.begin(participant, called, called.body, now, emit)
+        case RetireBody():
+            return retire.begin(participant, called, called.body, now, emit)
+        case ForgetBody():
+            return forget.begin(participant, called, called.body, now, emit)
         case _:
-            return resume.begin(participant, called.call, called.body, emit)
+            return resume.begin(participant, called.call, called.body, now, emit)
 
 
 def _arm(participant: Participant, emit: Emit) -> Participant:
@@ -158,8 +194,18 @@ def _arm(participant: Participant, emit: Emit) -> Participant:
 def _due(control: Control) -> float:
     holder, opened = control.holder, control.open
     times = [called.body.deadline_ts for called in control.prepares]
-    if holder is None and opened is not None:
-        times.append(opened.lease_expires_at)
-    elif holder is not None and not isinstance(holder, Resuming):
-        times.append(holder.body.deadline_ts)
+    if holder is not None:
+        times.append(_deadline(holder))
+    elif opened is not None:
+        times.append(opened.expires_at)
     return min(times, default=math.inf)
+
+
+def _deadline(holder: Holder) -> float:
+    match holder:
+        case Stopping():
+            return math.inf
+        case Draining():
+            return holder.until
+        case _:
+            return holder.body.deadline_ts

@@ -51,6 +51,11 @@ def _check_count(_: object, __: object, value: Sized) -> None:
         raise refuse("too_many_ids", message, len(value))
 
 
+def _check_scope(a: object, b: object, value: tuple[EpisodeId, ...] | None) -> None:
+    if value is not None:
+        _check_count(a, b, value)
+
+
 def _check_some(_: object, __: object, value: Sized) -> None:
     if not value:
         raise refuse("missing_ids", "at least one id is required", value)
@@ -75,7 +80,7 @@ class CommitBody(Call):
 
     checkpoint_dir: str = attrs.field(validator=_check_directory)
     episode_ids: tuple[EpisodeId, ...] | None = attrs.field(
-        default=None, validator=attrs.validators.optional(_check_count)
+        default=None, validator=_check_scope
     )
     stop: bool = False
     """Sent by earlier coordinators; these sessions hold nothing that could stop."""
@@ -115,14 +120,25 @@ class ForgetBody(Call):
     rollout_ids: tuple[str, ...] = attrs.field(validator=[_check_some, _check_count])
 
 
-Operation: TypeAlias = PrepareBody | CommitBody | RestoreBody | ResumeBody
+Operation: TypeAlias = (
+    PrepareBody
+    | RenewBody
+    | CommitBody
+    | RestoreBody
+    | ResumeBody
+    | RetireBody
+    | ForgetBody
+)
 
 OPERATIONS: Final[Mapping[str, type[Operation]]] = MappingProxyType(
     {
         "prepare": PrepareBody,
+        "renew": RenewBody,
         "commit": CommitBody,
         "restore": RestoreBody,
         "resume": ResumeBody,
+        "retire": RetireBody,
+        "forget": ForgetBody,
     }
 )
 """The body that each route below the control prefix takes."""

@@ -18,7 +18,12 @@ import attrs
 from ipistate.checkpoint.episode import SAFE_NAME
 from ipistate.checkpoint.events import ControlCalled
 from ipistate.checkpoint.gate import Gate
-from ipistate.checkpoint.operations import CommitBody, Operation, RestoreBody
+from ipistate.checkpoint.operations import (
+    CommitBody,
+    Operation,
+    RestoreBody,
+    RetireBody,
+)
 from ipistate.checkpoint.records import KIND, Manifest, SessionRecord
 from ipistate.errors import SchemaError, preview
 from ipistate.values import JsonObject
@@ -77,6 +82,11 @@ class Arguments:
         keys = None if scope is None else sorted(e.capture_key for e in scope)
         return cls(body.checkpoint_dir, None if keys is None else tuple(keys))
 
+    @property
+    def kept(self) -> frozenset[str] | None:
+        """The capture keys of the scope, None for no scope."""
+        return None if self.scope is None else frozenset(self.scope)
+
 
 @attrs.frozen
 class Recorded:
@@ -107,6 +117,8 @@ class Cut:
     """None until the states have been handed over."""
     is_writing: bool = False
     manifest: Manifest | None = None
+    removal: int | None = None
+    """While restored sessions outside the scope are being deleted."""
 
 
 @attrs.frozen(kw_only=True)
@@ -116,13 +128,25 @@ class Checkpoint:
     id: str
     phase: Phase
     lease_expires_at: float = 0.0
+    reopens_at: float = 0.0
+    """Not before this time, after an expiry that had to wait for too long."""
     recorded: Mapping[type[Operation], Recorded] = MappingProxyType({})
     cut: Cut | None = None
+
+    @property
+    def expires_at(self) -> float:
+        """When it is resumed without being asked for."""
+        return max(self.lease_expires_at, self.reopens_at)
+
+    @property
+    def is_deleting(self) -> bool:
+        """Restored sessions outside the scope are on their way out."""
+        return self.cut is not None and self.cut.removal is not None
 
 
 @attrs.frozen
 class Committing:
-    """A commit that holds the lock while its export and write run."""
+    """A commit that holds the lock while it exports, writes and deletes."""
 
     call: int
     body: CommitBody
@@ -138,7 +162,15 @@ class Restoring:
 
 
 @attrs.frozen
-class Resuming:
+class Retiring:
+    """A retire that holds the lock while requests end and sessions are freed."""
+
+    call: int
+    body: RetireBody
+
+
+@attrs.frozen
+class Stopping:
     """A resume that holds the lock until a running write has been stopped.
 
     ``call`` is None if the lease ran out or the caller went away.
@@ -148,7 +180,18 @@ class Resuming:
     write: int
 
 
-Holder: TypeAlias = Committing | Restoring | Resuming
+@attrs.frozen
+class Draining:
+    """A resume that holds the lock until the commit's deletion is over.
+
+    ``call`` is None if the lease ran out or the caller went away.
+    """
+
+    call: int | None
+    until: float
+
+
+Holder: TypeAlias = Committing | Restoring | Retiring | Stopping | Draining
 
 
 @attrs.frozen(kw_only=True)
@@ -164,10 +207,17 @@ class Control:
     """Calls that wait for the lock."""
     prepares: tuple[ControlCalled, ...] = ()
     """Prepares that wait, without the lock, for requests to end."""
+    removals: Mapping[int, frozenset[str]] = MappingProxyType({})
+    """The retired sessions that are being freed, by the number of the removal."""
     issued: int = 0
-    """How many exports, writes and reads have been numbered."""
+    """How many exports, writes, reads and removals have been numbered."""
     due: float = math.inf
     """When the machine has something to do even if nothing happens."""
+
+    @property
+    def awaits_requests(self) -> bool:
+        """The end of a request may be what somebody waits for."""
+        return bool(self.prepares) or isinstance(self.holder, Retiring)
 
 
 @attrs.frozen
@@ -191,7 +241,7 @@ def start(settings: Settings) -> Participant:
 
 def status(participant: Participant) -> JsonObject:
     """Describe the participant, at any time (spec control-plane, section 2.8)."""
-    checkpoint = participant.control.open
+    checkpoint, bindings = participant.control.open, participant.gate.bindings
     return JsonObject(
         {
             "kind": KIND,
@@ -201,10 +251,10 @@ def status(participant: Participant) -> JsonObject:
             "lease_expires_at": (
                 None if checkpoint is None else checkpoint.lease_expires_at
             ),
-            "retired_rollouts": 0,
+            "retired_rollouts": len(bindings.marks),
             "report": participant.gate.report().to_document(),
             "mode": MODE,
             "verify": VERIFY,
-            "retired_sessions": 0,
+            "retired_sessions": len(bindings.retired),
         }
     )

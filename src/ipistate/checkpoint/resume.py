@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from ipistate.checkpoint.actions import Reply, StopWrite
 from ipistate.checkpoint.fencing import refuse, remembered, with_control
-from ipistate.checkpoint.participant import Checkpoint, Participant, Phase, Resuming
+from ipistate.checkpoint.participant import (
+    Checkpoint,
+    Draining,
+    Participant,
+    Phase,
+    Stopping,
+)
 from ipistate.values import JsonObject
 
 
@@ -16,10 +22,14 @@ if TYPE_CHECKING:
     from ipistate.checkpoint.events import WriteStopped
     from ipistate.checkpoint.gate import Emit
     from ipistate.checkpoint.operations import ResumeBody
+    from ipistate.checkpoint.participant import Holder
+
+REOPEN_WAIT: Final = 30.0
+"""How long an expired lease waits for a deletion, and then before it tries again."""
 
 
 def begin(
-    participant: Participant, call: int, body: ResumeBody, emit: Emit
+    participant: Participant, call: int, body: ResumeBody, now: float, emit: Emit
 ) -> Participant:
     """Resume the open checkpoint, or fence an id that is not open (any more)."""
     control, wanted = participant.control, body.checkpoint_id
@@ -34,25 +44,35 @@ def begin(
         detail = f"checkpoint {control.open.id} is open"
         refuse(call, "checkpoint_conflict", detail, emit)
         return participant
-    return _stop_write(participant, control.open, call, emit)
+    participant = _start(participant, control.open, call, body.deadline_ts, emit)
+    return time_out(participant, now, emit)
 
 
 def expire(participant: Participant, now: float, emit: Emit) -> Participant:
     """Do the same for a checkpoint whose lease has run out."""
     opened = participant.control.open
-    if opened is None or now < opened.lease_expires_at:
+    if opened is None or now < opened.expires_at:
         return participant
-    return _stop_write(participant, opened, None, emit)
+    return _start(participant, opened, None, now + REOPEN_WAIT, emit)
 
 
-def _stop_write(
-    participant: Participant, opened: Checkpoint, call: int | None, emit: Emit
+def _start(
+    participant: Participant,
+    opened: Checkpoint,
+    call: int | None,
+    until: float,
+    emit: Emit,
 ) -> Participant:
-    if opened.cut is None or not opened.cut.is_writing:
+    # A deletion begins when the write is over, so there is never both to wait for.
+    cut = opened.cut
+    holder: Holder
+    if cut is not None and cut.is_writing:
+        emit(StopWrite(cut.number))
+        holder = Stopping(call, cut.number)
+    elif opened.is_deleting:
+        holder = Draining(call, until)
+    else:
         return _finish(participant, opened, call, emit)
-    write = opened.cut.number
-    emit(StopWrite(write))
-    holder = Resuming(call, write)
     return with_control(participant, attrs.evolve(participant.control, holder=holder))
 
 
@@ -61,11 +81,37 @@ def write_stopped(
 ) -> Participant:
     """Go on with the resume: from now on no manifest can appear."""
     holder, opened = participant.control.holder, participant.control.open
-    if not isinstance(holder, Resuming) or opened is None:
+    if not isinstance(holder, Stopping) or opened is None:
         return participant
     if holder.write != event.write:
         return participant
     return _finish(participant, opened, holder.call, emit)
+
+
+def settle(participant: Participant, emit: Emit) -> Participant:
+    """Go on with a resume that waits for the commit's deletion, if that is over."""
+    holder, opened = participant.control.holder, participant.control.open
+    if not isinstance(holder, Draining) or opened is None or opened.is_deleting:
+        return participant
+    return _finish(participant, opened, holder.call, emit)
+
+
+def time_out(participant: Participant, now: float, emit: Emit) -> Participant:
+    """Give up waiting for a deletion; the participant stays closed.
+
+    After an expired lease the lock is free for a while, so that a controller can get
+    in, before the next attempt to reopen.
+    """
+    holder, opened = participant.control.holder, participant.control.open
+    if not isinstance(holder, Draining) or opened is None or now < holder.until:
+        return participant
+    if holder.call is not None:
+        detail = "restored sessions outside the scope are still being deleted"
+        refuse(holder.call, "deadline_exceeded", detail, emit)
+    if now >= opened.lease_expires_at:
+        opened = attrs.evolve(opened, reopens_at=now + REOPEN_WAIT)
+    control = attrs.evolve(participant.control, open=opened, holder=None)
+    return with_control(participant, control)
 
 
 def _finish(

@@ -1,0 +1,162 @@
+"""Which sessions exist, which episode each is bound to, and which are retired.
+
+See spec control-plane, sections 3.3, 3.6 and 3.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import attrs
+
+from ipistate.checkpoint.episode import EpisodeId
+
+
+_NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
+
+
+def highest(episodes: Iterable[EpisodeId]) -> Mapping[str, int]:
+    """Return the highest attempt named of each rollout."""
+    attempts: dict[str, int] = {}
+    for episode in episodes:
+        attempt = attempts.get(episode.rollout_id, 0)
+        attempts[episode.rollout_id] = max(attempt, episode.attempt)
+    return attempts
+
+
+def is_among(episode: EpisodeId, attempts: Mapping[str, int]) -> bool:
+    """Tell whether an episode is one of these attempts, or an earlier one."""
+    return episode.attempt <= attempts.get(episode.rollout_id, -1)
+
+
+@attrs.frozen(kw_only=True)
+class Bindings:
+    """What is known of sessions; ``unclaimed`` and ``leaving`` are part of them."""
+
+    sessions: Mapping[str, EpisodeId] = _NONE
+    """The episode that each tracked session is bound to."""
+    unclaimed: frozenset[str] = frozenset()
+    """Restored sessions that no request has used yet."""
+    leaving: frozenset[str] = frozenset()
+    """Retired sessions that are not freed yet."""
+    marks: Mapping[str, int] = _NONE
+    """The highest retired attempt of each rollout, until it is forgotten."""
+    retired: Mapping[str, str] = _NONE
+    """The rollout of each retired session, freed or not, until it is forgotten."""
+
+    def covers(self, episode: EpisodeId) -> bool:
+        """Tell whether this attempt has been retired."""
+        return is_among(episode, self.marks)
+
+    def objection(self, session: str, named: EpisodeId | None) -> str | None:
+        """Say why a request for a session, as part of an episode, is too late."""
+        if session in self.retired or (named is not None and self.covers(named)):
+            return "this attempt has been retired"
+        bound = self.sessions.get(session)
+        if (
+            named is not None
+            and bound is not None
+            and named.rollout_id == bound.rollout_id
+            and named.attempt < bound.attempt
+        ):
+            return "the session belongs to a later attempt of this rollout"
+        return None
+
+    def claimed(self, sessions: Iterable[str]) -> Bindings:
+        """Take sessions as live, because requests use them."""
+        claimed = self.unclaimed.intersection(sessions)
+        if not claimed:
+            return self
+        return attrs.evolve(self, unclaimed=self.unclaimed - claimed)
+
+    def bound(self, episodes: Mapping[str, EpisodeId]) -> Bindings:
+        """Bind sessions, new or not, to episodes.
+
+        What binds to a retired attempt came too late and is retired like the rest. What
+        binds to any other starts afresh, whatever the session has been before.
+        """
+        late = {s: e.rollout_id for s, e in episodes.items() if self.covers(e)}
+        retired = self.retired
+        if late or not retired.keys().isdisjoint(episodes):
+            retired = {**_without(retired, episodes), **late}
+        return Bindings(
+            sessions={**self.sessions, **episodes},
+            unclaimed=self.unclaimed.difference(episodes),
+            leaving=self.leaving.difference(episodes).union(late),
+            marks=self.marks,
+            retired=retired,
+        )
+
+    def installed(self, episodes: Mapping[str, EpisodeId]) -> Bindings:
+        """Bind restored sessions, which nobody has claimed."""
+        after = self.bound(episodes)
+        unclaimed = after.unclaimed.union(episodes) - after.leaving
+        return attrs.evolve(after, unclaimed=unclaimed)
+
+    def untracked(self, sessions: Collection[str]) -> Bindings:
+        """Stop to track sessions that ended or whose state is gone."""
+        return attrs.evolve(
+            self,
+            sessions=_without(self.sessions, sessions),
+            unclaimed=self.unclaimed.difference(sessions),
+            leaving=self.leaving.difference(sessions),
+        )
+
+    # Retired attempts
+
+    def marked(self, attempts: Mapping[str, int]) -> Bindings:
+        """Retire these attempts and all earlier ones, with their sessions."""
+        raised = {r: max(a, self.marks.get(r, -1)) for r, a in attempts.items()}
+        after = attrs.evolve(self, marks={**self.marks, **raised})
+        late = {s: e.rollout_id for s, e in self.sessions.items() if after.covers(e)}
+        return attrs.evolve(
+            after,
+            unclaimed=self.unclaimed.difference(late),
+            leaving=self.leaving.union(late),
+            retired={**self.retired, **late},
+        )
+
+    def unmarked(self, rollouts: Collection[str]) -> Bindings:
+        """Forget that attempts of these rollouts have been retired."""
+        retired = {s: r for s, r in self.retired.items() if r not in rollouts}
+        marks = _without(self.marks, rollouts)
+        return attrs.evolve(self, marks=marks, retired=retired)
+
+    def leaving_of(self, attempts: Mapping[str, int]) -> tuple[str, ...]:
+        """Name the sessions of these attempts, or earlier ones, still to be freed."""
+        episodes = {session: self.sessions[session] for session in self.leaving}
+        return tuple(sorted(s for s, e in episodes.items() if is_among(e, attempts)))
+
+    def blockers(self) -> tuple[str, ...]:
+        """Name the episodes whose sessions are not freed yet, as capture keys."""
+        return tuple(sorted({self.sessions[s].capture_key for s in self.leaving}))
+
+    # Checkpoints
+
+    def exportable(self, scope: frozenset[str] | None) -> tuple[str, ...]:
+        """Name the sessions that belong into a checkpoint.
+
+        Live sessions always do; the scope only filters restored ones that nothing has
+        claimed.
+        """
+        left_out = self.leaving.union(self.unwanted(scope))
+        return tuple(session for session in self.sessions if session not in left_out)
+
+    def unwanted(self, scope: frozenset[str] | None) -> tuple[str, ...]:
+        """Name the unclaimed sessions that the scope gives up."""
+        if scope is None or not self.unclaimed:
+            return ()
+        return tuple(
+            session
+            for session, episode in self.sessions.items()
+            if session in self.unclaimed and episode.capture_key not in scope
+        )
+
+
+def _without(mapping: Mapping[str, Any], keys: Iterable[str]) -> Mapping[str, Any]:
+    rest = dict(mapping)
+    for key in keys:
+        rest.pop(key, None)
+    return rest

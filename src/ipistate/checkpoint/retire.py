@@ -1,0 +1,87 @@
+"""``retire``: refuse attempts from now on, wait for what they do, free their sessions.
+
+See spec control-plane, sections 2.12 and 3.6.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ipistate.checkpoint.actions import Free, Reply
+from ipistate.checkpoint.bindings import highest
+from ipistate.checkpoint.fencing import is_refused, refuse, with_control, with_lease
+from ipistate.checkpoint.participant import Participant, Retiring
+from ipistate.values import JsonObject
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ipistate.checkpoint.events import ControlCalled, Freed
+    from ipistate.checkpoint.gate import Emit
+    from ipistate.checkpoint.operations import RetireBody
+
+
+def begin(
+    participant: Participant,
+    called: ControlCalled,
+    body: RetireBody,
+    now: float,
+    emit: Emit,
+) -> Participant:
+    """Raise the marks, which stay whatever comes; ``settle`` does the rest."""
+    if is_refused(participant, called, emit):
+        return participant
+    participant = with_lease(participant, body)
+    bindings = participant.gate.bindings.marked(highest(body.episode_ids))
+    control = participant.control
+    if now >= body.deadline_ts:
+        detail = "the deadline passed before the retire began"
+        refuse(called.call, "deadline_exceeded", detail, emit)
+    else:
+        control = attrs.evolve(control, holder=Retiring(called.call, body))
+    gate = attrs.evolve(participant.gate, bindings=bindings)
+    return Participant(participant.settings, gate, control)
+
+
+def settle(participant: Participant, emit: Emit) -> Participant:
+    """Free the sessions that nothing uses any more, and answer when all are free."""
+    holder, gate = participant.control.holder, participant.gate
+    if not isinstance(holder, Retiring):
+        return participant
+    attempts = highest(holder.body.episode_ids)
+    leaving = gate.bindings.leaving_of(attempts)
+    if leaving:
+        return _free(participant, leaving, emit)
+    if gate.is_seeding(attempts):
+        return participant
+    keys = tuple(episode.capture_key for episode in holder.body.episode_ids)
+    emit(Reply(holder.call, 200, JsonObject({"retired": keys})))
+    return with_control(participant, attrs.evolve(participant.control, holder=None))
+
+
+def _free(participant: Participant, leaving: Iterable[str], emit: Emit) -> Participant:
+    control = participant.control
+    unavailable = participant.gate.busy().union(*control.removals.values())
+    idle = tuple(session for session in leaving if session not in unavailable)
+    if not idle:
+        return participant
+    number = control.issued + 1
+    emit(Free(number, idle))
+    removals = {**control.removals, number: frozenset(idle)}
+    control = attrs.evolve(control, removals=removals, issued=number)
+    return with_control(participant, control)
+
+
+def freed(participant: Participant, event: Freed) -> Participant:
+    """Stop to track sessions that hold nothing any more."""
+    control, gate = participant.control, participant.gate
+    if event.removal not in control.removals:
+        return participant
+    removals = dict(control.removals)
+    # A session that was bound anew meanwhile is not the one that was freed.
+    gone = removals.pop(event.removal) & gate.bindings.leaving
+    control = attrs.evolve(control, removals=removals)
+    return Participant(participant.settings, gate.untrack(gone), control)
