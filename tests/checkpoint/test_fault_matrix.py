@@ -6,7 +6,6 @@ the caller was told after the fault at that step.
 
 import errno
 import os
-import tempfile
 
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -14,88 +13,18 @@ from threading import Thread
 
 import pytest
 
-from ipistate.checkpoint.directory import CheckpointDirectory, StopFlag
-from ipistate.checkpoint.episode import EpisodeId
-from ipistate.checkpoint.records import EncodedStates, SessionRecord, record_line
-from ipistate.checkpoint.state import EnvironmentCodec
-from ipistate.environment import Environment
+from ipistate.checkpoint.directory import StopFlag
 from ipistate.errors import CheckpointError
 
 
-_SPEC = spec_from_file_location("steps", Path(__file__).with_name("steps.py"))
-steps = module_from_spec(_SPEC)
-_SPEC.loader.exec_module(steps)
+_SPEC = spec_from_file_location("durability", Path(__file__).with_name("durability.py"))
+durability = module_from_spec(_SPEC)
+_SPEC.loader.exec_module(durability)
+directory_at, found, write = durability.directory_at, durability.found, durability.write
+temporary_files, CODEC = durability.temporary_files, durability.CODEC
+OURS, THEIRS = durability.OURS, durability.THEIRS
 
-CODEC = EnvironmentCodec()
-
-
-def records_of(text):
-    """Make three records, each long enough to be written on its own."""
-    return [
-        SessionRecord(
-            EpisodeId(f"r{number}"),
-            f"s{number}",
-            Environment.of({"note": text * 10_000, "number": number}),
-        )
-        for number in range(3)
-    ]
-
-
-OURS, THEIRS = records_of("a"), records_of("b")
-
-
-def directory_at(base):
-    """Return a participant's directory below one that does not exist yet."""
-    return CheckpointDirectory(base / "checkpoint", "ipi")
-
-
-def write(directory, records=OURS, checkpoint_id="c1", stop=None):
-    """Write a checkpoint."""
-    lines = EncodedStates(CODEC).lines(records)
-    return directory.write(checkpoint_id, lines, stop or StopFlag())
-
-
-def lines_of(records):
-    """Write records as lines."""
-    return [record_line(one, CODEC.encode(one.state)) for one in records]
-
-
-def found(directory):
-    """Name what a reader finds: nothing, or one of the two whole checkpoints."""
-    try:
-        restorable = directory.read(CODEC)
-    except CheckpointError as error:
-        return "nothing" if "no checkpoint here" in error.message else error.message
-    lines = lines_of(restorable.records)
-    known = {("c1", "ours"): OURS, ("c2", "the rival's"): THEIRS}
-    return next(
-        told
-        for (checkpoint_id, told), records in known.items()
-        if checkpoint_id == restorable.manifest.checkpoint_id
-        and lines == lines_of(records)
-    )
-
-
-def temporary_files(base):
-    """List what stands below a directory under a temporary name."""
-    return [path.name for path in base.rglob(".*")]
-
-
-def names_of_steps():
-    """Watch a write and a read, and list their steps in order."""
-    with tempfile.TemporaryDirectory() as base:
-        directory = directory_at(Path(base))
-        with steps.Watch(base).watching() as writing:
-            write(directory)
-        with steps.Watch(base).watching() as reading:
-            directory.read(CODEC)
-    return [
-        [step.name for step in watch.steps if step.operation != "stat"]
-        for watch in (writing, reading)
-    ]
-
-
-WRITING, READING = names_of_steps()
+WRITING, READING = durability.names_of_steps()
 ERRORS = ("ENOSPC", "EIO", "EACCES")
 HALF = "half, then ENOSPC"
 
@@ -106,9 +35,9 @@ LINK = WRITING.index("link manifest")
 def tables(pytestconfig):
     """Return the two tables, which are printed at the end."""
     columns = (*ERRORS, HALF, "rival", "twin", "stop")
-    writing = steps.Table("fault while writing", columns)
-    reading = steps.Table("fault while reading", (*ERRORS, "rival"))
-    report = steps.TableReport((writing, WRITING), (reading, READING))
+    writing = durability.Table("fault while writing", columns)
+    reading = durability.Table("fault while reading", (*ERRORS, "rival"))
+    report = durability.TableReport((writing, WRITING), (reading, READING))
     pytestconfig.pluginmanager.register(report)
     return writing, reading
 
@@ -136,7 +65,7 @@ def fails(name):
 
 def attempt(base, notice, call, *arguments):
     """Call with a watch; tell whether it was refused."""
-    with steps.Watch(base, notice).watching():
+    with durability.Watch(base, notice).watching():
         try:
             call(*arguments)
         except CheckpointError as error:

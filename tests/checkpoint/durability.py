@@ -1,4 +1,4 @@
-"""Each system call of a checkpoint's writer and reader as a named step.
+"""A checkpoint, and each system call of its writer and reader as a named step.
 
 Tests make a step fail, or kill the process there. Loaded by file name, also by the
 process that is killed, so nothing here needs pytest.
@@ -7,12 +7,20 @@ process that is killed, so nothing here needs pytest.
 import io
 import os
 import re
+import tempfile
 
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
+
+from ipistate.checkpoint.directory import CheckpointDirectory, StopFlag
+from ipistate.checkpoint.episode import EpisodeId
+from ipistate.checkpoint.records import EncodedStates, SessionRecord, record_line
+from ipistate.checkpoint.state import EnvironmentCodec
+from ipistate.environment import Environment
+from ipistate.errors import CheckpointError
 
 
 NAMES = (
@@ -199,6 +207,75 @@ class WatchedFile(io.FileIO):
         if self.watch is None:
             return call()
         return self.watch.perform(operation, self.path, call, **more)
+
+
+CODEC = EnvironmentCodec()
+
+
+def records_of(text):
+    """Make three records, each long enough to be written on its own."""
+    return [
+        SessionRecord(
+            EpisodeId(f"r{number}"),
+            f"s{number}",
+            Environment.of({"note": text * 10_000, "number": number}),
+        )
+        for number in range(3)
+    ]
+
+
+OURS, THEIRS = records_of("a"), records_of("b")
+
+
+def directory_at(base):
+    """Return a participant's directory below one that does not exist yet."""
+    return CheckpointDirectory(base / "checkpoint", "ipi")
+
+
+def write(directory, records=OURS, checkpoint_id="c1", stop=None):
+    """Write a checkpoint."""
+    lines = EncodedStates(CODEC).lines(records)
+    return directory.write(checkpoint_id, lines, stop or StopFlag())
+
+
+def lines_of(records):
+    """Write records as lines."""
+    return [record_line(one, CODEC.encode(one.state)) for one in records]
+
+
+def found(directory):
+    """Name what a reader finds: nothing, or one of the two whole checkpoints."""
+    try:
+        restorable = directory.read(CODEC)
+    except CheckpointError as error:
+        return "nothing" if "no checkpoint here" in error.message else error.message
+    lines = lines_of(restorable.records)
+    known = {("c1", "ours"): OURS, ("c2", "the rival's"): THEIRS}
+    return next(
+        told
+        for (checkpoint_id, told), records in known.items()
+        if checkpoint_id == restorable.manifest.checkpoint_id
+        and lines == lines_of(records)
+    )
+
+
+def temporary_files(base):
+    """List what stands below a directory under a temporary name."""
+    return [path.name for path in base.rglob(".*")]
+
+
+def names_of_steps():
+    """Watch a write and a read, and list their steps in order."""
+    with tempfile.TemporaryDirectory() as base:
+        directory = directory_at(Path(base))
+        with Watch(base).watching() as writing:
+            write(directory)
+        with Watch(base).watching() as reading:
+            directory.read(CODEC)
+    return [
+        [step.name for step in watch.steps if step.operation != "stat"]
+        for watch in (writing, reading)
+    ]
 
 
 class Table:
