@@ -217,6 +217,9 @@ def _show(
 ) -> None:
     try:
         told = run_interruptibly(driven())
+    except KeyboardInterrupt:
+        note("if a checkpoint is open, 'ipistate checkpoint resume ID' ends it")
+        raise
     except DiscoveryError as error:
         told = _undiscovered(operation, error)
     if deployment.as_json:
