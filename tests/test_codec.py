@@ -291,6 +291,23 @@ def test_rendering_records_again():
     assert expected == render(table)
 
 
+def test_texts_of_records_are_kept_from_the_second_search_on():
+    """The first list leaves the text of its first record only, the second one of all."""
+    rows = [freeze({"id": n, "notes": "n"}) for n in range(3)]
+    render(freeze(rows))
+    once = [hasattr(row, "text_memo") for row in rows]
+    render(freeze([1, *rows]))
+    odd = [hasattr(row, "text_memo") for row in rows]
+    render(freeze(rows))
+    twice = [hasattr(row, "text_memo") for row in rows]
+    long = [freeze({"notes": "x" * 600}), freeze({"id": 1})]
+    render(freeze(long))
+
+    assert ([True, False, False], once) == (once, odd)
+    assert [True, True, True] == twice
+    assert all(hasattr(row, "text_memo") for row in long)
+
+
 def test_build_gets_a_tree_of_its_own():
     """The builder sees the plain tree, freezes what it keeps, and may run twice."""
     seen = []

@@ -241,6 +241,16 @@ def test_long_repetitions(sequence):
         assert ("MemoryError", message) == outcome(multiply, *pair)
 
 
+@pytest.mark.parametrize("sequence", ["", "ab", []])
+@pytest.mark.parametrize(
+    "count", [-(2**63) - 1, -(2**63), -(2**62), -1, 0, 2**63, 2**63 + 1, 2**64]
+)
+def test_repetitions_at_the_limits_of_an_index(sequence, count):
+    """A count that does not fit an index is refused as Python refuses it."""
+    assert same(multiply, operator.mul, sequence, count) is True
+    assert same(multiply, operator.mul, count, sequence) is True
+
+
 def test_repetitions_are_frozen():
     """Repeated and joined arrays are frozen arrays that share their elements."""
     row = freeze({"a": 1})

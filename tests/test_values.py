@@ -94,8 +94,9 @@ def test_objects_are_immutable(change):
     """Every way to change a dict in place is refused and changes nothing."""
     one = JsonObject({"a": [1]})
 
-    with pytest.raises(ImmutableError, match="JsonObject is immutable; thaw"):
+    with pytest.raises(ImmutableError, match="JsonObject is immutable; thaw") as caught:
         change(one)
+    assert "immutable" == caught.value.code
     assert '{"a":[1]}' == encode(one).decode()
 
 

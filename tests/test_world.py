@@ -188,6 +188,28 @@ def test_depth_limit(level):
     assert expected == refusal(w.with_collection, WORLD, "b", content, deeper, level)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda row: w.put_back(WORLD, "a", "A-1", row),
+        lambda row: w.revise(WORLD, "a", "A-1", lambda _: row),
+        lambda row: w.append(WORLD, "b", row),
+        lambda row: w.update(WORLD, ("a", "Row", "A-1"), row, "Done."),
+        lambda row: w.create(WORLD, "a", ("a_id", "A-"), row),
+        lambda row: w.enlist(WORLD, "b", ("b_id", "B-"), row),
+    ],
+)
+def test_depth_limit_of_records(change):
+    """A record may be as deep as fits below its table, and not deeper."""
+    deep = freeze(1)
+    for _ in range(MAX_DEPTH - 3):
+        deep = freeze([deep])
+    expected = ("ValueError", "more than 200 levels of nesting")
+
+    assert change(freeze({"x": deep}))
+    assert expected == refusal(change, freeze({"x": [deep]}))
+
+
 def test_put_back_and_revise():
     """A record is replaced where it stood; everything beside it is shared."""
     changed = w.revise(WORLD, "a", "A-1", lambda row: w.assign(row, {"x": 5}))

@@ -104,7 +104,7 @@ def join(row: JsonValue, name: str, addition: JsonValue) -> JsonValue:
     """Return a record with a line added to a text field (``join rec.f v``)."""
     if not isinstance(row, dict):
         raise no_attribute(row, "get")
-    old = row.get(name, "")
+    old = row.get(name)
     return place(row, name, add(add(old, "\n"), addition) if old else addition)
 
 
@@ -182,7 +182,7 @@ def enlist(
     Arguments and result are those of ``create``.
     """
     id_name, prefix = id_form
-    content = world.get(collection, EMPTY_ARRAY)
+    content = world.get(collection)
     rows = content if isinstance(content, list) else EMPTY_ARRAY
     used = {text(row.get(id_name)) for row in rows if isinstance(row, dict)}
     new_id = derive_id(prefix, members, collection, used, len(rows))
