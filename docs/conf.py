@@ -34,12 +34,15 @@ nitpicky = True
 # Types of Python and of other packages: their manuals are not read, so that a build
 # needs no network.
 nitpick_ignore_regex = [
-    ("py:.*", r"(collections|typing|types|starlette|pathlib|hypothesis)\..*"),
+    ("py:.*", r"(collections|typing|types|starlette|pathlib|hypothesis|httpx)\..*"),
     (
         "py:.*",
         r"(Any|Self|T|V|S|Mapping|Iterable|Iterator|Callable|Collection|SearchStrategy)",
     ),
-    ("py:.*", r"(Path|Secret|Freeze|Row|Finding|Function|MappingProxyType|Severity)"),
+    (
+        "py:.*",
+        r"(Path|PurePath|R_co|Secret|Freeze|Row|Finding|Function|MappingProxyType|Severity)",
+    ),
     ("py:.*", r"(Rollout|Aggregate|WorldMachine|ipistate\.checkpoint\.state\.S)"),
 ]
 

@@ -161,6 +161,7 @@ async def test_restore_that_fails_at_one_server(stage, tmp_path):
 
 async def test_over_the_loopback(tmp_path):
     """A server process is found, driven and killed; another one restores."""
+    (tmp_path / "token").touch(mode=0o600)
     (tmp_path / "token").write_text(TOKEN)
     options = ["--checkpoint-token-file", str(tmp_path / "token")]
     async with (

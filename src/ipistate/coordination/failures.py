@@ -99,7 +99,7 @@ class RestoreFailedError(OperationFailedError):
     """A restore failed; what had been installed was retired, and everybody resumed."""
 
     clean_up: tuple[Failure, ...] = ()
-    """What failed in undoing it: those participants may hold state still."""
+    """What failed in undoing it; those participants may hold state still."""
 
     @classmethod
     def after(cls, failures: Iterable[Failure], clean_up: Iterable[Failure]) -> Self:
