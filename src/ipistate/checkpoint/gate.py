@@ -69,9 +69,9 @@ class Gate:
         arrived = self.admitted.get(event.request)
         if arrived is None:
             waiting = self.waiting.removed(event.request)
-            return (
-                self if waiting is self.waiting else attrs.evolve(self, waiting=waiting)
-            )
+            if waiting is self.waiting:
+                return self
+            return Gate(self.is_open, self.admitted, waiting, self.bindings)
         bindings, session = self.bindings, event.session_id
         if event.status is not None and 200 <= event.status < 300:
             if arrived.path == SEED_PATH and arrived.episode is not None:
@@ -88,11 +88,11 @@ class Gate:
     def open(self, emit: Emit) -> Gate:
         """Let everybody in, those who waited first."""
         entering: list[RequestArrived] = []
-        for event in self.waiting.values():
+        for event in self.waiting.events():
             if not self._refuses(event, emit):
                 emit(Admit(event.request))
                 entering.append(event)
-        admitted = Requests.of((*self.admitted.values(), *entering))
+        admitted = Requests.of((*self.admitted.events(), *entering))
         bindings = self.bindings.claimed(event.session_id for event in entering)
         return Gate(True, admitted, Requests(), bindings)
 
@@ -124,9 +124,9 @@ class Gate:
             event.path == SEED_PATH
             and event.episode is not None
             and is_among(event.episode, attempts)
-            for event in self.admitted.values()
+            for event in self.admitted.events()
         )
 
     def busy(self) -> frozenset[str]:
         """Name the sessions with a request in flight."""
-        return frozenset(event.session_id for event in self.admitted.values())
+        return frozenset(event.session_id for event in self.admitted.events())

@@ -55,6 +55,11 @@ class Requests(Mapping[int, RequestArrived]):
                 return Requests(older, self._newest)
         return self
 
+    def events(self) -> Iterator[RequestArrived]:
+        """Go through the requests themselves, without looking each of them up."""
+        pieces = (*self._older, self._newest)
+        return chain.from_iterable(piece.values() for piece in pieces)
+
     def __getitem__(self, request: int) -> RequestArrived:
         if request in self._newest:
             return self._newest[request]
