@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import os
+
 from pathlib import Path
 
 import pytest
 
 from ipistate.cli import serve
+from ipistate.server.logs import LogForm
+
+
+@pytest.fixture(autouse=True)
+def _logging_restored():
+    """Put the process's logging back as it was."""
+    root, ours = logging.getLogger(), logging.getLogger("ipistate")
+    before = root.handlers[:], root.level, ours.level
+    yield
+    root.handlers[:] = before[0]
+    root.setLevel(before[1])
+    ours.setLevel(before[2])
 
 
 @pytest.fixture
@@ -30,8 +46,10 @@ def test_defaults_have_no_control_plane(served):
     """Without options: loopback, port 8000, no checkpoint token."""
     settings, host, port, named = served()
 
-    assert ("127.0.0.1", 8000, {"workers": 1}) == (host, port, named)
+    assert ("127.0.0.1", 8000) == (host, port)
+    assert (1, LogForm.TEXT) == (named["workers"], named["log_form"])
     assert settings.checkpoint_token is None
+    assert not settings.metrics
 
 
 def test_token_file(served, tmp_path):
@@ -60,6 +78,7 @@ def test_every_option(served, tmp_path):
         *["--checkpoint-root", tmp_path, "--lease-grace", "5"],
         *["--cookie-secret-file", tmp_path / "secret", "--max-body", "10"],
         *["--max-metrics-body", "20", "--seed-pool", "30"],
+        *["--max-control-body", "40", "--max-control-ids", "50", "--metrics"],
     )
 
     assert ("0.0.0.0", 0, "x") == (host, port, settings.instance_name)
@@ -68,10 +87,13 @@ def test_every_option(served, tmp_path):
         settings.lease_grace_seconds,
     )
     assert str(settings.cookie_secret) == "secret"
-    assert (10, 20, 30) == (
+    assert (10, 20, 30, 40, 50, True) == (
         settings.max_body_bytes,
         settings.max_metrics_bytes,
         settings.seed_pool_bytes,
+        settings.max_control_bytes,
+        settings.max_control_ids,
+        settings.metrics,
     )
 
 
@@ -83,6 +105,9 @@ def test_every_option(served, tmp_path):
         ("--instance-name", "a/b"),
         ("--max-body", "0"),
         ("--checkpoint-root", "."),
+        ("--checkpoint-root", "no-such-directory", "--checkpoint-token-env", "HOME"),
+        ("--max-control-ids", "100001"),
+        ("--log-level", "loud"),
         ("--checkpoint-token-file", "a", "--checkpoint-token-env", "B"),
     ],
 )
@@ -112,3 +137,42 @@ def test_port_in_use(run, monkeypatch):
 
     assert result.exit_code == 3
     assert "cannot listen on 127.0.0.1:8123" in result.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs permissions as POSIX has them")
+@pytest.mark.parametrize(
+    ("mode", "warnings"), [(0o600, 0), (0o400, 0), (0o640, 1), (0o604, 1)]
+)
+@pytest.mark.parametrize("option", ["--checkpoint-token-file", "--cookie-secret-file"])
+def test_a_secret_that_others_can_read_is_warned_about(
+    served, tmp_path, caplog, mode, warnings, option
+):
+    """The server starts all the same, and only then; the secret is not shown."""
+    (tmp_path / "token").write_text("hidden\n")
+    (tmp_path / "token").chmod(mode)
+    *_, named = served(option, tmp_path / "token")
+    logging.getLogger().addHandler(caplog.handler)
+    named["started"]()
+
+    assert warnings == caplog.text.count(f"has mode {mode:04o}")
+    assert "hidden" not in caplog.text
+
+
+def test_log_lines_as_json(served, capsys):
+    """With the option every record of the package is an object on a line."""
+    *_, named = served("--log-json", "--log-level", "info")
+    handler = logging.getLogger().handlers[0]
+    record = logging.makeLogRecord({"name": "ipistate.x", "msg": "hello"})
+
+    assert LogForm.JSON == named["log_form"]
+    assert "hello" == json.loads(handler.format(record))["message"]
+    assert logging.INFO == logging.getLogger("ipistate").level
+
+
+def test_metrics_need_their_library(run, monkeypatch):
+    """Without it the flag is a usage error that says what to install."""
+    monkeypatch.setattr(serve, "find_spec", lambda _: None)
+    result = run("serve", "--metrics")
+
+    assert 2 == result.exit_code
+    assert "ipistate[metrics]" in result.stderr

@@ -277,13 +277,13 @@ async def test_the_cookie_goes_before_the_prefix(connect, world):
 
 async def test_a_failing_handler_is_a_500_and_not_counted(connect, world, monkeypatch):
     """The body is the exception's repr as a JSON string; the server goes on."""
-    client = await connect()
-    await seeded(client, world)
 
     def fail(*_, **__):
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("ipistate.server.dataplane.call_tool", fail)
+    monkeypatch.setattr("ipistate.server.app.call_tool", fail)
+    client = await connect()
+    await seeded(client, world)
     reply = await client.post("/get_patient_record", json={})
 
     assert (500, "RuntimeError('boom')") == (reply.status_code, reply.json())

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from starlette.datastructures import Secret
 
-from ipistate.cli.exits import LEGEND, RefusedInputError
-from ipistate.cli.tokens import secret_in, secret_of
+from ipistate.checkpoint.operations import MAX_IDS
+from ipistate.cli.exits import LEGEND, MissingExtraError, RefusedInputError
+from ipistate.cli.tokens import secret_in, secret_of, warn_of_readers
+from ipistate.server.logs import LogForm, LogLevel, configure
 from ipistate.server.serve import TooManyWorkersError, run
 from ipistate.server.settings import MEBIBYTE, ServerSettings
 
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
@@ -45,7 +52,7 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option(
     "--checkpoint-root",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Directory that every checkpoint must be under.",
 )
 @click.option(
@@ -79,12 +86,39 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
     help="The same for /aggregate_metrics.",
 )
 @click.option(
+    "--max-control-body",
+    metavar="BYTES",
+    type=click.IntRange(min=1),
+    default=16 * MEBIBYTE,
+    show_default=True,
+    help="The same for control calls.",
+)
+@click.option(
+    "--max-control-ids",
+    metavar="N",
+    type=click.IntRange(1, MAX_IDS),
+    default=MAX_IDS,
+    show_default=True,
+    help="Most episodes or rollouts that one control call may name.",
+)
+@click.option(
     "--seed-pool",
     metavar="BYTES",
     type=click.IntRange(min=0),
     default=64 * MEBIBYTE,
     show_default=True,
     help="Memory for seeds, so that rollouts of one task share one world.",
+)
+@click.option(
+    "--metrics", is_flag=True, help="Show Prometheus metrics under GET /metrics."
+)
+@click.option("--log-json", is_flag=True, help="Log one JSON object on each line.")
+@click.option(
+    "--log-level",
+    type=click.Choice([level.value for level in LogLevel]),
+    default=LogLevel.WARNING.value,
+    show_default=True,
+    help="Least severe records that are logged.",
 )
 @click.option(
     "--workers",
@@ -105,7 +139,12 @@ def command(  # noqa: PLR0913 - one parameter for each option
     cookie_secret_file: Path | None,
     max_body: int,
     max_metrics_body: int,
+    max_control_body: int,
+    max_control_ids: int,
     seed_pool: int,
+    metrics: bool,
+    log_json: bool,
+    log_level: str,
     workers: int,
 ) -> None:
     """Serve sessions over the NeMo Gym resources-server protocol.
@@ -118,6 +157,8 @@ def command(  # noqa: PLR0913 - one parameter for each option
       ipistate serve --port 8000
       ipistate serve --checkpoint-token-file token.txt --checkpoint-root /ckpt
     """  # noqa: D301
+    form = LogForm.JSON if log_json else LogForm.TEXT
+    configure(form, LogLevel(log_level))
     token = secret_of(checkpoint_token_file, checkpoint_token_env)
     if checkpoint_root is not None and token is None:
         raise click.UsageError("--checkpoint-root needs a checkpoint token")
@@ -130,16 +171,35 @@ def command(  # noqa: PLR0913 - one parameter for each option
             cookie_secret=_cookie_secret(cookie_secret_file),
             max_body_bytes=max_body,
             max_metrics_bytes=max_metrics_body,
+            max_control_bytes=max_control_body,
+            max_control_ids=max_control_ids,
             seed_pool_bytes=seed_pool,
+            metrics=metrics,
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    _serve(settings, host, port, workers)
+    if metrics:
+        _require_prometheus()
+    files = [file for file in (checkpoint_token_file, cookie_secret_file) if file]
+
+    def warn() -> None:
+        # After the line that says the server is ready, which others wait for.
+        for file in files:
+            warn_of_readers(file)
+
+    with _listening(host, port):
+        run(settings, host, port, workers=workers, log_form=form, started=warn)
 
 
-def _serve(settings: ServerSettings, host: str, port: int, workers: int) -> None:
+def _require_prometheus() -> None:
+    if find_spec("prometheus_client") is None:
+        raise MissingExtraError("serve --metrics", "prometheus_client", "metrics")
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Generator[None]:
     try:
-        run(settings, host, port, workers=workers)
+        yield
     except TooManyWorkersError as error:
         raise click.UsageError(str(error)) from error
     except SystemExit as error:

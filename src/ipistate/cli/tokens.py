@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import stat
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -13,6 +15,9 @@ from ipistate.cli.exits import RefusedInputError, refusing
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+_log: Final = logging.getLogger(__name__)
 
 
 def secret_of(file: Path | None, variable: str | None) -> str | None:
@@ -30,7 +35,7 @@ def secret_of(file: Path | None, variable: str | None) -> str | None:
 
 
 def secret_in(file: Path) -> str:
-    """Read a secret from a file, without the spaces around it.
+    """Read a secret from a file, without the spaces and line ends around it.
 
     Raises:
         RefusedInputError: The file cannot be read, or is empty.
@@ -40,6 +45,14 @@ def secret_in(file: Path) -> str:
     if not text:
         raise RefusedInputError(f"{file}: the file has no secret")
     return text
+
+
+def warn_of_readers(file: Path) -> None:
+    """Log a warning if others than its owner can get at a file."""
+    mode = stat.S_IMODE(file.stat().st_mode) if os.name == "posix" else 0
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        advice = "others than its owner can get at this secret; chmod 600"
+        _log.warning("%s has mode %04o: %s", file, mode, advice)
 
 
 def _named(variable: str) -> str:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import gc
 
+from bisect import bisect_left
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
 
 
 if TYPE_CHECKING:
@@ -38,3 +40,36 @@ def paused() -> Generator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+class Pauses:
+    """How long collections took, by generation, in buckets as Prometheus has them.
+
+    Plain numbers: a collection can begin anywhere, also inside somebody's lock.
+    """
+
+    BOUNDS: Final = (0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
+
+    def __init__(self) -> None:
+        generations = len(gc.get_count())
+        self.counts = [[0] * (len(self.BOUNDS) + 1) for _ in range(generations)]
+        self.seconds = [0.0] * generations
+        self._began = 0.0
+
+    def __call__(self, phase: str, info: dict[str, Any]) -> None:
+        """Hear from the interpreter."""
+        if phase == "start":
+            self._began = perf_counter()
+            return
+        seconds, generation = perf_counter() - self._began, info["generation"]
+        self.counts[generation][bisect_left(self.BOUNDS, seconds)] += 1
+        self.seconds[generation] += seconds
+
+    @contextmanager
+    def watched(self) -> Generator[None]:
+        """Be told of every collection of this process."""
+        gc.callbacks.append(self)
+        try:
+            yield
+        finally:
+            gc.callbacks.remove(self)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import hmac
+import logging
 
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from starlette.requests import ClientDisconnect
@@ -11,60 +12,116 @@ from starlette.routing import Route
 
 from ipistate.checkpoint.operations import OPERATIONS
 from ipistate.codec import decode
+from ipistate.errors import SchemaError, preview
 from ipistate.schema import structure
 from ipistate.server.bodies import json_body
-from ipistate.server.replies import json_reply, refused
+from ipistate.server.replies import json_reply
+from ipistate.server.shell import code_of
+from ipistate.server.token import AUTHORIZED, unauthorized
+from ipistate.values import JsonArray, JsonObject
 
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from typing import TypeAlias
 
-    from starlette.datastructures import Secret
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from ipistate.checkpoint.actions import Reply
     from ipistate.checkpoint.operations import Operation
+    from ipistate.server.settings import ServerSettings
     from ipistate.server.shell import Shell
+    from ipistate.values import JsonValue
+
+    Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 PREFIX: Final = "/ng-control/v1/checkpoint"
+
+
+_log: Final = logging.getLogger(__name__)
 
 
 class ControlPlane:
     """Handlers for the holder of the token; everybody else is refused first."""
 
-    def __init__(self, shell: Shell, token: Secret) -> None:
+    def __init__(self, shell: Shell, settings: ServerSettings) -> None:
         self._shell = shell
-        self._authorization = f"Bearer {token}".encode("ascii")
+        self._exists = settings.checkpoint_token is not None
+        self._max_ids = settings.max_control_ids
+        self._max_bytes = settings.max_control_bytes
 
     def routes(self) -> list[Route]:
-        """Return one route for each operation."""
+        """Return one route for each operation, none without a token."""
+        if not self._exists:
+            return []
         operations = [
-            Route(f"{PREFIX}/{name}", self._operation(body), methods=["POST"])
+            Route(
+                f"{PREFIX}/{name}",
+                _authorized(self._operation(name, body)),
+                methods=["POST"],
+                max_body_size=self._max_bytes,
+            )
             for name, body in OPERATIONS.items()
         ]
-        return [Route(f"{PREFIX}/status", self.status, methods=["GET"]), *operations]
+        status = Route(f"{PREFIX}/status", _authorized(self.status), methods=["GET"])
+        return [status, *operations]
 
-    async def status(self, request: Request) -> Response:
+    async def status(self, _: Request) -> Response:
         """Describe the participant; never waits."""
-        return self._refusal(request) or json_reply(self._shell.status())
+        return json_reply(self._shell.status())
 
-    def _operation(
-        self, body: type[Operation]
-    ) -> Callable[[Request], Awaitable[Response]]:
+    def _operation(self, name: str, body: type[Operation]) -> Handler:
         async def operate(request: Request) -> Response:
-            refusal = self._refusal(request)
-            if refusal is not None:
-                return refusal
-            operation = structure(decode(await json_body(request)), body)
+            document = decode(await json_body(request))
+            _count_ids(document, self._max_ids)
+            operation = structure(document, body)
+            began = perf_counter()
             reply = await self._shell.operate(operation, request.receive)
+            _note(name, operation, reply, perf_counter() - began)
             if reply is None:
                 raise ClientDisconnect
             return json_reply(reply.document, reply.status)
 
         return operate
 
-    def _refusal(self, request: Request) -> Response | None:
-        given = request.headers.get("authorization", "").encode("latin-1")
-        if hmac.compare_digest(given, self._authorization):
-            return None
-        return refused("unauthorized", "the control plane needs its bearer token")
+
+def _authorized(handler: Handler) -> Handler:
+    # The token has been compared before; a route that is reached past that check, by an
+    # application mounted in another one, say, serves nobody.
+    async def serve(request: Request) -> Response:
+        if request.scope.get(AUTHORIZED) is True:
+            return await handler(request)
+        return unauthorized()
+
+    return serve
+
+
+def _count_ids(document: JsonValue, limit: int) -> None:
+    if not isinstance(document, JsonObject):
+        return
+    for name in ("episode_ids", "rollout_ids"):
+        ids = document.get(name)
+        if isinstance(ids, JsonArray) and len(ids) > limit:
+            message = f"a call names at most {limit:,} ids"
+            raise SchemaError("too_many_ids", message, f"$.{name}", preview(ids))
+
+
+def _note(name: str, body: Operation, reply: Reply | None, seconds: float) -> None:
+    status = None if reply is None else reply.status
+    code = None if reply is None else code_of(reply)
+    outcome = "its caller went away" if status is None else code or status
+    _log.log(
+        logging.INFO if status == 200 else logging.WARNING,
+        "%s of checkpoint %s: %s",
+        name,
+        body.checkpoint_id,
+        outcome,
+        extra={
+            "operation": name,
+            "checkpoint_id": body.checkpoint_id,
+            "status": status,
+            "code": code,
+            "seconds": round(seconds, 6),
+        },
+    )

@@ -19,7 +19,6 @@ from ipistate.server.bodies import json_body, object_of
 from ipistate.server.pool import SeedPool
 from ipistate.server.replies import detail, json_reply
 from ipistate.server.seeds import NativeSession
-from ipistate.transition import call_tool
 from ipistate.values import EMPTY_OBJECT, JsonArray, JsonObject, trusted_object
 
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from ipistate.server.observer import CallTool
     from ipistate.server.sessions import Sessions
     from ipistate.server.settings import ServerSettings
 
@@ -39,8 +39,11 @@ _ALIVE: Final = JsonObject({"status": "ok"})
 class DataPlane:
     """Handlers over the live sessions."""
 
-    def __init__(self, settings: ServerSettings, sessions: Sessions) -> None:
+    def __init__(
+        self, settings: ServerSettings, sessions: Sessions, call_tool: CallTool
+    ) -> None:
         self._sessions = sessions
+        self._call_tool = call_tool
         self._tools = settings.tools
         self._pool = SeedPool(settings.seed_pool_bytes)
         self._max_metrics = settings.max_metrics_bytes
@@ -88,7 +91,7 @@ class DataPlane:
         if world is None:
             return detail(400, _NOT_SEEDED, _hint(request))
         name = request.path_params["tool_name"]
-        transition = call_tool(world, name, arguments, tools=self._tools)
+        transition = self._call_tool(world, name, arguments, tools=self._tools)
         self._sessions.put(session_id, transition.environment)
         return json_reply(trusted_object({"output": transition.output}))
 

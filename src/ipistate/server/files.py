@@ -6,6 +6,7 @@ import logging
 
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ipistate.checkpoint.actions import Read, StopWrite, Write
@@ -14,17 +15,20 @@ from ipistate.checkpoint.events import Event, ReadEnded, WriteEnded, WriteStoppe
 from ipistate.checkpoint.records import EncodedStates
 from ipistate.errors import CheckpointError
 from ipistate.server.collector import paused
+from ipistate.server.observer import Observer, Stage
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ipistate.checkpoint.records import Manifest, Restorable
     from ipistate.checkpoint.state import StateCodec
 
 T = TypeVar("T")
 
-_log: Final = logging.getLogger("ipistate.server")
+_SHOWN: Final = 200
+
+_log: Final = logging.getLogger(__name__)
 
 
 class CheckpointFiles:
@@ -34,14 +38,23 @@ class CheckpointFiles:
         instance: The participant's name in a checkpoint.
         codec: How states become JSON.
         root: What every directory must be under; None allows any.
+        observer: Is told of seconds and bytes.
     """
 
+    read_bytes = 0
+    """Size of the checkpoint that was read last."""
+
     def __init__(
-        self, instance: str, codec: StateCodec[Any], root: Path | None
+        self,
+        instance: str,
+        codec: StateCodec[Any],
+        root: Path | None,
+        observer: Observer,
     ) -> None:
         self._instance = instance
         self._codec = codec
         self._root = root
+        self._observer = observer
         self._encoded = EncodedStates(codec)
         self._stops: dict[int, StopFlag] = {}
 
@@ -58,21 +71,39 @@ class CheckpointFiles:
                 return partial(self._read, action)
 
     def _write(self, action: Write, stop: StopFlag) -> Event:
+        lines = _Lines()
+        began = perf_counter()
+
         def work() -> Manifest:
-            lines = self._encoded.lines(action.records)
+            lines.of(self._encoded.lines(action.records))
             directory = self._directory(action.directory)
             return directory.write(action.checkpoint_id, lines, stop)
 
         outcome = _outcome(work)
         self._stops.pop(action.write, None)
+        seconds = perf_counter() - began
+        self._observer.worked(Stage.EXPORT, lines.seconds, lines.size)
+        self._observer.worked(Stage.WRITE, seconds - lines.seconds, lines.size)
+        if not isinstance(outcome, CheckpointError):
+            self._observer.published()
+        _note("write", action.directory, outcome, seconds, lines.size)
         return WriteEnded(action.write, outcome)
 
     def _read(self, action: Read) -> Event:
+        self.read_bytes = 0
+        began = perf_counter()
+
         def work() -> Restorable:
-            return self._directory(action.directory).read(self._codec, action.scope)
+            directory = self._directory(action.directory)
+            found = directory.read(self._codec, action.scope)
+            self.read_bytes = directory.records_size(found.manifest)
+            return found
 
         with paused():
             outcome = _outcome(work)
+        seconds = perf_counter() - began
+        self._observer.worked(Stage.READ, seconds, self.read_bytes)
+        _note("read", action.directory, outcome, seconds, self.read_bytes)
         return ReadEnded(action.read, outcome)
 
     def _directory(self, named: str) -> CheckpointDirectory:
@@ -80,6 +111,45 @@ class CheckpointFiles:
         if self._root is not None:
             path = _below(self._root, path)
         return CheckpointDirectory(path, self._instance)
+
+
+class _Lines:
+    """Lines as they come, with the time that making them took and their size."""
+
+    def __init__(self) -> None:
+        self._lines: Iterator[bytes] = iter(())
+        self.seconds = 0.0
+        self.size = 0
+
+    def of(self, lines: Iterator[bytes]) -> None:
+        self._lines = lines
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        began = perf_counter()
+        try:
+            line = next(self._lines)
+        finally:
+            self.seconds += perf_counter() - began
+        self.size += len(line)
+        return line
+
+
+def _note(
+    what: str, directory: str, outcome: object, seconds: float, size: int
+) -> None:
+    # A refusal's text can quote a record; the caller gets it, the log only its code.
+    code = outcome.code if isinstance(outcome, CheckpointError) else None
+    _log.log(
+        logging.INFO if code is None else logging.WARNING,
+        "%s of %s: %s",
+        what,
+        ascii(directory[:_SHOWN]),
+        code or f"{size} bytes in {seconds:.3f} s",
+        extra={"work": what, "seconds": seconds, "bytes": size, "code": code},
+    )
 
 
 def _stop(write: int, stop: StopFlag) -> Event:

@@ -15,6 +15,8 @@ from ipistate.server.replies import refused
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from ipistate.server.observer import Observer
+
 _PREFIXED: Final = re.compile(
     r"^/ng-rollout/(?P<key>[A-Za-z0-9][A-Za-z0-9._-]*)(?P<rest>/.*)$"
 )
@@ -27,8 +29,9 @@ class PrefixLayer:
     lose the session from every checkpoint.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, observer: Observer) -> None:
         self._app = app
+        self._observer = observer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -40,6 +43,7 @@ class PrefixLayer:
             try:
                 _rewrite(scope)
             except SchemaError as error:
+                self._observer.refused(error.code)
                 reply = refused(error.code, error.message)
                 await reply(scope, receive, send)
                 return

@@ -11,12 +11,13 @@ import uvicorn
 
 from ipistate.server.app import create_app
 from ipistate.server.collector import spare_the_old
+from ipistate.server.logs import LogForm, ready_line
 
 
 if TYPE_CHECKING:
     import socket
 
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ipistate.server.settings import ServerSettings
 
@@ -44,27 +45,41 @@ def refuse_workers(environ: Mapping[str, str], workers: int = 1) -> None:
 
 
 class _Server(uvicorn.Server):
+    def __init__(
+        self, config: uvicorn.Config, form: LogForm, started: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self._form = form
+        self._started = started
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         listeners = [one for server in self.servers for one in server.sockets]
         for listener in listeners:
             host, port = listener.getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
-            sys.stderr.write(f"ipistate: serving on http://{shown}:{port}\n")
+            line = ready_line(self._form, f"http://{shown}:{port}")
+            sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
+        if listeners:
+            self._started()
 
 
-def run(
+def run(  # noqa: PLR0913 - one parameter for each choice
     settings: ServerSettings,
     host: str = "127.0.0.1",
     port: int = 8000,
     *,
     workers: int = 1,
+    log_form: LogForm = LogForm.TEXT,
+    started: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve until a signal ends the process; port 0 takes a free one.
 
     The line ``ipistate: serving on http://host:port`` on stderr says that connections
-    are accepted. Nothing is written to stdout.
+    are accepted; with ``log_form`` JSON it is a JSON object with the same message.
+    Nothing is written to stdout. Logging is left as the process has configured it.
+    ``started`` is called after that line.
 
     Raises:
         TooManyWorkersError: More than one worker was asked for.
@@ -75,10 +90,11 @@ def run(
         host=host,
         port=port,
         workers=1,
+        log_config=None,
         log_level="warning",
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     spare_the_old()
-    _Server(config).run()
+    _Server(config, log_form, started).run()

@@ -36,6 +36,9 @@ class Sessions:
         self._opened: dict[str, EpisodeId] = {}
         self._closed: Recent[bool] = Recent(CLOSED_BYTES)
 
+    def __len__(self) -> int:
+        return len(self._worlds)
+
     def world(self, session_id: str) -> Environment | None:
         """Return a session's world, or None if it has none."""
         return self._worlds.get(session_id)

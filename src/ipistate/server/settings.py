@@ -9,6 +9,7 @@ import attrs
 from starlette.datastructures import Secret
 
 from ipistate.checkpoint.episode import SAFE_NAME
+from ipistate.checkpoint.operations import MAX_IDS
 from ipistate.tools import TOOLS
 
 
@@ -86,6 +87,17 @@ class ServerSettings:
         default=64 * MEBIBYTE, validator=attrs.validators.ge(0)
     )
     """Size of the seeds kept so that rollouts of one task share one world."""
+    max_control_bytes: int = attrs.field(
+        default=16 * MEBIBYTE, validator=attrs.validators.gt(0)
+    )
+    """The same for control calls."""
+    max_control_ids: int = attrs.field(
+        default=MAX_IDS,
+        validator=[attrs.validators.ge(1), attrs.validators.le(MAX_IDS)],
+    )
+    """Most episodes or rollouts that one control call may name."""
+    metrics: bool = False
+    """Whether ``GET /metrics`` exists; it needs the extra ``metrics``."""
     tools: Mapping[str, Tool] = attrs.field(
         default=TOOLS, validator=_check_tools, repr=False
     )

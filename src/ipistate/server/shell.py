@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 
 from itertools import count
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from ipistate.checkpoint.actions import (
     Action,
     Admit,
     Export,
+    Free,
     Install,
     Read,
     Refuse,
@@ -25,14 +27,16 @@ from ipistate.checkpoint.events import (
     ControlDropped,
     Event,
     Exported,
+    Freed,
     RequestArrived,
     RequestEnded,
     Tick,
 )
 from ipistate.checkpoint.machine import handle
-from ipistate.checkpoint.participant import Settings, start, status
+from ipistate.checkpoint.participant import Phase, Settings, start, status
 from ipistate.checkpoint.state import EnvironmentCodec
 from ipistate.server.files import CheckpointFiles
+from ipistate.server.observer import Observer, Stage
 from ipistate.server.pending import Pending
 from ipistate.server.sessions import Sessions
 
@@ -44,10 +48,19 @@ if TYPE_CHECKING:
 
     from ipistate.checkpoint.episode import EpisodeId
     from ipistate.checkpoint.operations import Operation
+    from ipistate.checkpoint.participant import Participant
     from ipistate.server.settings import ServerSettings
     from ipistate.values import JsonObject
 
 Passage: TypeAlias = Pending[Admit | Refuse]
+
+_log: Final = logging.getLogger(__name__)
+
+
+def code_of(reply: Reply) -> str | None:
+    """Return the code of a refusal, None if the call succeeded."""
+    error = cast("dict[str, Any] | None", reply.document.get("error"))
+    return None if error is None else error["code"]
 
 
 class Shell:
@@ -57,10 +70,14 @@ class Shell:
     """
 
     def __init__(
-        self, settings: ServerSettings, clock: Callable[[], float] = time.time
+        self,
+        settings: ServerSettings,
+        observer: Observer,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.sessions = Sessions(self.episode_of)
         self._settings = settings
+        self._observer = observer
         self._clock = clock
         grace = settings.lease_grace_seconds
         self._participant = start(
@@ -71,7 +88,10 @@ class Shell:
         self._calls: dict[int, Pending[Reply]] = {}
         self._waking: set[Passage] = set()
         self._files = CheckpointFiles(
-            settings.instance_name, EnvironmentCodec(), settings.checkpoint_root
+            settings.instance_name,
+            EnvironmentCodec(),
+            settings.checkpoint_root,
+            observer,
         )
         self._timer: asyncio.TimerHandle | None = None
 
@@ -124,6 +144,11 @@ class Shell:
         """Describe the participant now (spec control-plane, section 2.8)."""
         return status(self._participant)
 
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for a checkpoint to end."""
+        return len(self._participant.gate.waiting)
+
     def episode_of(self, session_id: str) -> EpisodeId | None:
         """Return the episode that checkpoints keep this session for."""
         return self._participant.gate.sessions.get(session_id)
@@ -138,8 +163,11 @@ class Shell:
 
     def _feed(self, event: Event) -> None:
         answers: list[Event] = []
-        participant, todo = handle(self._participant, event, self._clock())
+        before = self._participant
+        participant, todo = handle(before, event, self._clock())
         self._participant = participant
+        if participant.control is not before.control:
+            _note_phase(before, participant, event, todo)
         for action in todo:
             self._perform(action, answers.append)
         for answer in answers:
@@ -150,24 +178,44 @@ class Shell:
             case Admit() | Refuse():
                 self._let_pass(action)
             case Reply():
-                call = self._calls.pop(action.call, None)
-                if call is not None:
-                    call.settle(action)
+                self._answer(action)
             case Export():
                 states = self.sessions.held(action.session_ids)
                 answer(Exported(action.write, states))
+            case Free():
+                answer(self._free(action))
             case Install():
-                self.sessions.install(action.states)  # type: ignore[arg-type]
+                self._install(action)
             case SetTimer():
                 self._set_timer(action.at)
             case Write() | StopWrite() | Read():
                 self._in_background(self._files.task(action))
+
+    def _answer(self, action: Reply) -> None:
+        code = code_of(action)
+        if code is not None:
+            self._observer.refused(code)
+        call = self._calls.pop(action.call, None)
+        if call is not None:
+            call.settle(action)
+
+    def _free(self, action: Free) -> Freed:
+        for session_id in action.session_ids:
+            self.sessions.drop(session_id)
+        return Freed(action.removal)
+
+    def _install(self, action: Install) -> None:
+        began = time.perf_counter()
+        self.sessions.install(action.states)  # type: ignore[arg-type]
+        seconds = time.perf_counter() - began
+        self._observer.worked(Stage.INSTALL, seconds, self._files.read_bytes)
 
     def _let_pass(self, action: Admit | Refuse) -> None:
         if isinstance(action, Admit):
             passage = self._passages[action.request]
         else:
             passage = self._passages.pop(action.request)
+            self._observer.refused(action.code)
         if passage.is_waiting:
             self._waking.add(passage)
         passage.settle(action)
@@ -188,3 +236,19 @@ class Shell:
 
         loop = asyncio.get_running_loop()
         loop.run_in_executor(None, task).add_done_callback(done)
+
+
+def _note_phase(
+    before: Participant, after: Participant, event: Event, todo: tuple[Action, ...]
+) -> None:
+    old, new = before.phase, after.phase
+    if old is new:
+        return
+    opened = after.control.open or before.control.open
+    name = None if opened is None else opened.id
+    members = {"checkpoint_id": name, "phase": new.value}
+    _log.info("phase %s after %s", new.value, old.value, extra=members)
+    asked = any(isinstance(action, Reply) for action in todo)
+    if new is Phase.IDLE and not asked and not isinstance(event, ControlDropped):
+        text = "checkpoint %s was given up: its lease ran out"
+        _log.warning(text, name, extra=members)

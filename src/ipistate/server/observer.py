@@ -1,0 +1,58 @@
+"""What a server tells whoever watches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias
+
+from ipistate.transition import Transition
+
+
+if TYPE_CHECKING:
+    from starlette.routing import Route
+
+    from ipistate.server.shell import Shell
+
+CallTool: TypeAlias = Callable[..., Transition]
+
+
+class Stage(StrEnum):
+    """The parts of a checkpoint's work that are measured on their own."""
+
+    EXPORT = "export"
+    """Encoding the states."""
+    WRITE = "write"
+    """Files, without the encoding."""
+    READ = "read"
+    """Files, and decoding the states."""
+    INSTALL = "install"
+
+
+class Observer:
+    """Watches nothing; a subclass keeps what it wants to know.
+
+    ``worked`` and ``published`` are called from other threads, too.
+    """
+
+    def routes(self, shell: Shell) -> list[Route]:  # noqa: ARG002
+        """Learn what to watch, and return the routes that show it."""
+        return []
+
+    def watching(self) -> AbstractContextManager[None]:
+        """Watch the process while the server runs."""
+        return nullcontext()
+
+    def counting(self, call_tool: CallTool) -> CallTool:
+        """Return the function that executes tool calls, perhaps one that counts."""
+        return call_tool
+
+    def refused(self, code: str) -> None:
+        """Note a refusal."""
+
+    def worked(self, stage: Stage, seconds: float, size: int) -> None:
+        """Note that a part of a checkpoint's work is done; ``size`` is in bytes."""
+
+    def published(self) -> None:
+        """Note that a checkpoint has been published."""
