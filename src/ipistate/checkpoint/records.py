@@ -32,6 +32,9 @@ KIND: Final = "resources"
 STORE_VERSION: Final = 1
 RECORDS_FILE: Final = re.compile(r"records(-[0-9a-f]{64})?\.jsonl")
 
+KEPT_ALWAYS: Final = 2**20
+"""Bytes of encoded states that are kept for the next commit, however few there are."""
+
 # Everything before the state, in either spacing; ids without escapes only.
 _ENVELOPE: Final = re.compile(
     rb'\{"episode_id": ?\{"rollout_id": ?"([A-Za-z0-9._-]+)", ?"attempt": ?(0|[1-9][0-9]{0,8})\}'
@@ -78,31 +81,47 @@ class Restorable:
 
 
 class EncodedStates:
-    """Remembers the text of each session's last written state.
+    """Remembers the texts of the states that were written last, within a bound.
 
-    States are immutable, so the same object has the same text. A session whose state is
-    another object is encoded again; one that is not written any more is forgotten.
+    States are immutable, so the same object has the same text, whichever session it is
+    the state of. What is kept is less than what a commit writes: a small part
+    always, beyond it fifteen parts of sixteen, so that its peak stays below one file.
     """
 
     def __init__(self, codec: StateCodec[Any]) -> None:
         """Know no text yet."""
         self._codec = codec
-        self._texts: dict[str, tuple[object, bytes]] = {}
+        self._texts: dict[int, tuple[object, bytes]] = {}
 
     def lines(self, records: Iterable[SessionRecord]) -> Iterator[bytes]:
-        """Write one line for each record, encoding only what is new.
+        """Write one line for each record, encoding only what is not known.
+
+        Texts of states that are not among the records are let go before anything is
+        encoded.
 
         Raises:
             EncodeError: A state cannot be written.
         """
-        written: dict[str, tuple[object, bytes]] = {}
-        for record in records:
-            known = self._texts.get(record.session_id)
-            if known is None or known[0] is not record.state:
-                known = record.state, self._codec.encode(record.state)
-            written[record.session_id] = known
-            yield record_line(record, known[1])
-        self._texts = written
+        asked = tuple(records)
+        named = {id(record.state) for record in asked}
+        # A dict of its own: a write that was stopped may be using the one before.
+        kept = {key: known for key, known in self._texts.items() if key in named}
+        self._texts = kept
+        size, written = sum(len(text) for _, text in kept.values()), 0
+        for record in asked:
+            known = kept.get(id(record.state))
+            text = self._codec.encode(record.state) if known is None else known[1]
+            line = record_line(record, text)
+            written += len(line)
+            if known is None and size + len(text) <= _room(written):
+                kept[id(record.state)] = record.state, text
+                size += len(text)
+            yield line
+
+
+def _room(written: int) -> int:
+    # One file must not stay in memory whole, since a line of it is in the making, too.
+    return max(KEPT_ALWAYS, written - written // 16)
 
 
 def record_line(record: SessionRecord, state: bytes) -> bytes:
