@@ -49,7 +49,10 @@ def secret_in(file: Path) -> str:
 
 def warn_of_readers(file: Path) -> None:
     """Log a warning if others than its owner can get at a file."""
-    mode = stat.S_IMODE(file.stat().st_mode) if os.name == "posix" else 0
+    try:
+        mode = stat.S_IMODE(file.stat().st_mode) if os.name == "posix" else 0
+    except OSError:
+        return  # whoever waited for the server to be ready has removed it
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         advice = "others than its owner can get at this secret; chmod 600"
         _log.warning("%s has mode %04o: %s", file, mode, advice)
