@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from ipistate.checkpoint.episode import EpisodeId
 from ipistate.demo import process, workplace
 from ipistate.demo.connection import Connection, UnexpectedReplyError
 from ipistate.demo.play import Recording, play_on, play_to_cut
@@ -174,26 +175,26 @@ def test_server_that_does_not_start(run_async, tmp_path):
     assert b"2 workers" in log.read_bytes()
 
 
-async def _with_wrong_token(log):
+async def _without_control_plane(log):
     async with (
         await ServerProcess.start([], log) as server,
-        Connection(server.url, "t", 1) as connection,
+        Connection(server.url, 1) as connection,
     ):
-        await connection.status()
+        await connection.episode(EpisodeId("r")).post("no_tool/at_all", b"{}")
 
 
-def test_refused_control_call(run_async, tmp_path):
+def test_refused_call(run_async, tmp_path):
     """An answer that is not 200 is an error that names route and status."""
     with pytest.raises(UnexpectedReplyError) as raised:
-        run_async(_with_wrong_token(tmp_path / "log"))
+        run_async(_without_control_plane(tmp_path / "log"))
 
-    assert "GET /ng-control/v1/checkpoint/status answered 404" in str(raised.value)
+    assert "answered 4" in str(raised.value)
 
 
 async def _orphaned(rollout, log):
     async with (
         await ServerProcess.start([], log) as server,
-        Connection(server.url, "t", 1) as connection,
+        Connection(server.url, 1) as connection,
     ):
         begun = await play_to_cut(connection, rollout)
         await server.kill()
@@ -214,7 +215,7 @@ def test_episode_without_a_server(run_async, rollouts, tmp_path):
 async def _strangers(rollout, log):
     async with (
         await ServerProcess.start([], log) as server,
-        Connection(server.url, "t", 1) as connection,
+        Connection(server.url, 1) as connection,
     ):
         return await play_on(connection, rollout, Recording())
 

@@ -1,28 +1,21 @@
-"""HTTP to one server: a data client for each episode, and the control plane's calls."""
+"""HTTP to one server: a client for each episode, over connections that all share."""
 
 from __future__ import annotations
 
-import time
-
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import quote
 
-import attrs
 import httpx
 
 from ipistate.errors import IpiStateError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
     from types import TracebackType
 
     from ipistate.checkpoint.episode import EpisodeId
 
-CONTROL: Final = "/ng-control/v1/checkpoint"
-DEADLINE_SECONDS: Final = 30.0
-GRACE_SECONDS: Final = 5.0
+CALL_SECONDS: Final = 30.0
 
 _OK: Final = 200
 
@@ -51,13 +44,11 @@ class Connection:
 
     Args:
         url: Where the server listens.
-        token: The control plane's bearer token.
         limit: Connections at a time.
     """
 
-    def __init__(self, url: str, token: str, limit: int) -> None:
+    def __init__(self, url: str, limit: int) -> None:
         self._url = url
-        self._token = token
         limits = httpx.Limits(max_connections=limit, max_keepalive_connections=limit)
         self._transport = httpx.AsyncHTTPTransport(limits=limits)
 
@@ -72,76 +63,19 @@ class Connection:
     ) -> None:
         await self._transport.aclose()
 
-    def _client(
-        self, cookies: httpx.Cookies | None, timeout: float | None
-    ) -> httpx.AsyncClient:
-        return httpx.AsyncClient(
-            base_url=self._url,
-            transport=self._transport,
-            cookies=cookies,
-            timeout=timeout,
-            trust_env=False,
-        )
-
     def episode(
         self, episode: EpisodeId, cookies: httpx.Cookies | None = None
     ) -> EpisodeClient:
         """Speak for one attempt of a rollout, with the cookies it holds so far."""
         prefix = f"/ng-rollout/{episode.capture_key}"
-        return EpisodeClient(self._client(cookies, DEADLINE_SECONDS), prefix)
-
-    async def status(self) -> Mapping[str, Any]:
-        """Ask for the participant's status."""
-        client = self._client(None, DEADLINE_SECONDS)
-        response = await client.get(f"{CONTROL}/status", headers=self._authorization)
-        _content(response)
-        return cast("Mapping[str, Any]", response.json())
-
-    async def prepare(self, checkpoint_id: str) -> Mapping[str, Any]:
-        """Close admission and wait for the requests in flight."""
-        return await self._operate("prepare", checkpoint_id)
-
-    async def commit(
-        self, checkpoint_id: str, directory: Path, episodes: Iterable[EpisodeId]
-    ) -> Mapping[str, Any]:
-        """Write the sessions of these episodes to a directory."""
-        return await self._operate(
-            "commit",
-            checkpoint_id,
-            checkpoint_dir=str(directory),
-            episode_ids=[attrs.asdict(episode) for episode in episodes],
+        client = httpx.AsyncClient(
+            base_url=self._url,
+            transport=self._transport,
+            cookies=cookies,
+            timeout=CALL_SECONDS,
+            trust_env=False,
         )
-
-    async def restore(
-        self, checkpoint_id: str, directory: Path, episodes: Iterable[EpisodeId]
-    ) -> Mapping[str, Any]:
-        """Install the sessions of these episodes from a directory."""
-        return await self._operate(
-            "restore",
-            checkpoint_id,
-            checkpoint_dir=str(directory),
-            episode_ids=[attrs.asdict(episode) for episode in episodes],
-        )
-
-    async def resume(self, checkpoint_id: str) -> Mapping[str, Any]:
-        """Open admission again."""
-        return await self._operate("resume", checkpoint_id)
-
-    @property
-    def _authorization(self) -> dict[str, str]:
-        return {"authorization": f"Bearer {self._token}"}
-
-    async def _operate(
-        self, operation: str, checkpoint_id: str, **members: object
-    ) -> Mapping[str, Any]:
-        deadline = time.time() + DEADLINE_SECONDS
-        body = {"checkpoint_id": checkpoint_id, "deadline_ts": deadline, **members}
-        client = self._client(None, DEADLINE_SECONDS + GRACE_SECONDS)
-        response = await client.post(
-            f"{CONTROL}/{operation}", json=body, headers=self._authorization
-        )
-        _content(response)
-        return cast("Mapping[str, Any]", response.json())
+        return EpisodeClient(client, prefix)
 
 
 class EpisodeClient:

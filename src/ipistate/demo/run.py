@@ -15,6 +15,7 @@ from ipistate.demo.play import Recording, play, play_all, play_on, play_to_cut
 from ipistate.demo.report import Evidence, Report, compare
 from ipistate.demo.trace import verify_request
 from ipistate.demo.workplace import CONCURRENCY, Workplace
+from ipistate.schema import unstructure
 from ipistate.values import trusted_object
 
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ipistate.checkpoint.episode import EpisodeId
-    from ipistate.demo.connection import Connection
+    from ipistate.coordination import Coordinator
+    from ipistate.coordination.replies import CommitReply, RestoreReply
     from ipistate.demo.plan import Rollout
     from ipistate.values import JsonObject
 
@@ -32,6 +34,7 @@ R = TypeVar("R")
 
 CHECKPOINT: Final = "step-1"
 RESTORE: Final = "restore-1"
+DEADLINE_SECONDS: Final = 30.0
 
 
 class Watcher(Protocol):
@@ -51,7 +54,6 @@ async def run(rollouts: Sequence[Rollout], place: Workplace, watch: Watcher) -> 
 
     Raises:
         IpiStateError: A server did not start, or refused a control operation.
-        httpx.HTTPError: A server could not be reached for a control operation.
     """
     began = time.perf_counter()
     crash, beside = await _both(
@@ -117,12 +119,12 @@ async def through_crash(
         step = partial(play_to_cut, first.connection)
         before = await play_all(rollouts, step, CONCURRENCY, watch.advance)
         watch.stage("checkpoint")
-        committed = await _checkpoint(first.connection, place.checkpoint, scope)
+        committed = await _checkpoint(first.coordinator, place.checkpoint, scope)
         watch.stage("kill -9")
         status = await first.process.kill()
     async with place.served("fresh") as fresh:
         watch.stage("restore")
-        restored = await _restore(fresh.connection, place.checkpoint, scope)
+        restored = await _restore(fresh.coordinator, place.checkpoint, scope)
         watch.stage("play on")
 
         async def on(rollout: Rollout) -> Recording:
@@ -130,32 +132,40 @@ async def through_crash(
             return await play_on(fresh.connection, rollout, held)
 
         after = await play_all(unfinished, on, CONCURRENCY, watch.advance)
-        left = await fresh.connection.status()
+        left = (await fresh.coordinator.status()).answers[0].reply
     evidence = Evidence(
         killed_pid=first.process.pid,
         kill_status=status,
         fresh_pid=fresh.process.pid,
-        manifest=committed["manifest"],
-        committed=tuple(committed["episode_ids"]),
-        restored=tuple(restored["restored"]),
-        sessions_left=left["report"]["counts"]["sessions"],
+        manifest=unstructure(committed.manifest),
+        committed=committed.episode_ids,
+        restored=restored.restored,
+        sessions_left=cast("int", left.report.counts["sessions"]),
     )
     return Crash({**before, **after}, evidence)
 
 
 async def _checkpoint(
-    connection: Connection, directory: Path, scope: Sequence[EpisodeId]
-) -> Mapping[str, Any]:
-    await connection.prepare(CHECKPOINT)
-    return await connection.commit(CHECKPOINT, directory, scope)
+    coordinator: Coordinator, directory: Path, scope: Sequence[EpisodeId]
+) -> CommitReply:
+    prepared = await coordinator.prepare(CHECKPOINT, time.time() + DEADLINE_SECONDS)
+    done = await coordinator.commit(
+        CHECKPOINT,
+        time.time() + DEADLINE_SECONDS,
+        directory,
+        scope,
+        prepared.restarts,
+    )
+    return done.answers[0].reply
 
 
 async def _restore(
-    connection: Connection, directory: Path, scope: Sequence[EpisodeId]
-) -> Mapping[str, Any]:
-    restored = await connection.restore(RESTORE, directory, scope)
-    await connection.resume(RESTORE)
-    return restored
+    coordinator: Coordinator, directory: Path, scope: Sequence[EpisodeId]
+) -> RestoreReply:
+    deadline = time.time() + DEADLINE_SECONDS
+    done = await coordinator.restore(RESTORE, deadline, directory, scope)
+    await coordinator.resume(RESTORE, time.time() + DEADLINE_SECONDS)
+    return done.answers[0].reply
 
 
 def result_rows(

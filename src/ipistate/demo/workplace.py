@@ -12,6 +12,7 @@ import attrs
 
 from ipistate.checkpoint.directory import CheckpointDirectory
 from ipistate.checkpoint.state import EnvironmentCodec
+from ipistate.coordination import ControlClient, Coordinator, discover_urls
 from ipistate.demo.connection import Connection
 from ipistate.demo.process import ServerProcess
 from ipistate.environment import Environment
@@ -29,10 +30,11 @@ CONCURRENCY: Final = 16
 
 @attrs.frozen
 class Served:
-    """A running server and a connection to it."""
+    """A running server, a connection to it, and what drives its checkpoints."""
 
     process: ServerProcess
     connection: Connection
+    coordinator: Coordinator
 
 
 @attrs.frozen
@@ -53,6 +55,7 @@ class Workplace:
 
         Raises:
             ServerFailedError: It did not become ready.
+            DiscoveryError: It does not give its status.
         """
         token_file = self.root / f"{name}.token"
         token_file.touch(mode=0o600)
@@ -63,8 +66,14 @@ class Workplace:
             process = await ServerProcess.start(options, self.root / f"{name}.log")
         finally:
             token_file.unlink()
-        async with process, Connection(process.url, self.token, CONCURRENCY) as opened:
-            yield Served(process, opened)
+        async with (
+            process,
+            Connection(process.url, CONCURRENCY) as connection,
+            ControlClient(self.token) as client,
+        ):
+            # No model: the agents of a demo are scripts.
+            found = await discover_urls([process.url], client, required=())
+            yield Served(process, connection, Coordinator(found, client))
 
     def exported(self) -> Mapping[EpisodeId, Environment]:
         """Read the worlds of the checkpoint, each under its episode.
