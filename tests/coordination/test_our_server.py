@@ -155,8 +155,38 @@ async def test_restore_that_fails_at_one_server(stage, tmp_path):
     with pytest.raises(RestoreFailedError) as caught:
         await fresh.restore("restore-1", soon(), tmp_path, [EpisodeId("r-1")])
 
-    assert {"checkpoint_error"} == caught.value.codes
+    assert ({"checkpoint_error"}, ()) == (caught.value.codes, caught.value.clean_up)
     assert {"idle"} == {one.reply.phase for one in (await fresh.status()).answers}
+
+
+async def test_retire_and_forget(stage):
+    """A retired attempt is refused and freed everywhere, until it is forgotten."""
+    coordinator = await stage.start()
+    cookies = {name: await stage.seed(name, "r-1") for name in ("east", "west")}
+    retired = await coordinator.retire("c-1", soon(), [EpisodeId("r-1", 3)])
+    statuses = [one.reply for one in (await coordinator.status()).answers]
+    async with httpx.AsyncClient(transport=stage.net, cookies=cookies["east"]) as late:
+        refused = await late.post("http://east/get_patient_record", json={})
+    await coordinator.forget("c-1", soon(), ["r-1"])
+    after = [one.reply for one in (await coordinator.status()).answers]
+
+    assert [("r-1-a3",)] * 2 == [one.reply.retired for one in retired.answers]
+    assert [(0, 1)] * 2 == [
+        (one.report.counts["sessions"], one.retired_rollouts) for one in statuses
+    ]
+    assert 409 == refused.status_code
+    assert [0, 0] == [one.retired_rollouts for one in after]
+
+
+async def test_renew(stage):
+    """The lease is that of the latest deadline, at every server."""
+    coordinator = await stage.start()
+    await coordinator.prepare("c-1", 1_000_000.0 + time.time())
+    deadline = time.time() + 2_000_000
+    renewed = await coordinator.renew("c-1", deadline)
+    await coordinator.resume("c-1", soon())
+
+    assert deadline + 600 == renewed.lease_expires_at
 
 
 async def test_over_the_loopback(tmp_path):
