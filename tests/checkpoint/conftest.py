@@ -1,7 +1,10 @@
 """A shell for the control machine that performs its actions in memory."""
 
-from collections import deque
+from collections import Counter, deque
+from importlib.util import module_from_spec, spec_from_file_location
 from itertools import count
+from pathlib import Path
+from typing import ClassVar
 
 import attrs
 import pytest
@@ -14,6 +17,11 @@ from ipistate.checkpoint.operations import OPERATIONS
 from ipistate.checkpoint.records import Manifest, Restorable, SessionRecord
 from ipistate.errors import CheckpointError
 from ipistate.schema import structure
+
+
+_SPEC = spec_from_file_location("model", Path(__file__).parent / "model.py")
+_MODEL = module_from_spec(_SPEC)
+_SPEC.loader.exec_module(_MODEL)
 
 
 def failed(message="disk full"):
@@ -33,16 +41,57 @@ def manifest_of(action):
     )
 
 
+def reply_of(action):
+    """Reduce a reply: of an error only its code is fixed."""
+    document = action.document
+    content = document if action.status == 200 else document["error"]["code"]
+    return ("reply", action.call, action.status, content)
+
+
+def write_of(action):
+    """Reduce a write; the order of its records is not fixed."""
+    records = {r.session_id: (r.episode_id, r.state) for r in action.records}
+    assert len(records) == len(action.records)
+    return ("write", action.write, action.directory, action.checkpoint_id, records)
+
+
+ESSENCE = {
+    do.Admit: lambda a: ("admit", a.request),
+    do.Refuse: lambda a: ("refuse", a.request, a.status, a.code),
+    do.Reply: reply_of,
+    do.Export: lambda a: ("export", a.write, {*a.session_ids}),
+    do.Write: write_of,
+    do.StopWrite: lambda a: ("stop write", a.write),
+    do.Read: lambda a: ("read", a.read, a.directory, {*a.scope}),
+    do.Install: lambda a: ("install", a.states),
+    do.Free: lambda a: ("free", a.removal, {*a.session_ids}),
+}
+"""What the rules say about an action, as the model writes it. Timers are not rules."""
+
+
+def by_kind(essences):
+    """Sort them into kinds; those of one kind keep their order."""
+    kinds = {}
+    for name, *rest in essences:
+        kinds.setdefault(name, []).append(rest)
+    return kinds
+
+
 class Shell:
     """Holds worlds, requests and running writes; ends them when a test says so.
 
     ``directories`` maps a directory to the action and manifest published there, and
-    outlives a crash. After every event the invariants that always hold are checked.
+    outlives a crash. After every event the invariants that always hold are checked, and
+    actions and status are compared with those of the naive model. ``compared`` counts
+    the events.
     """
+
+    compared: ClassVar[Counter] = Counter()
 
     def __init__(self, directories=None, grace=600.0):
         """Start a fresh process that finds these directories."""
         self.participant = start(Settings(instance="ipi", lease_grace_seconds=grace))
+        self.model = _MODEL.Model("ipi", grace)
         self.directories = {} if directories is None else directories
         self.now = 1000.0
         self.worlds, self.waiting, self.admitted = {}, {}, {}
@@ -62,10 +111,21 @@ class Shell:
             frozen = repr(before)
             self.participant, actions = handle(before, event, self.now)
             assert frozen == repr(before)
+            self.compare(event, actions)
             for action in actions:
                 self.log.append(action)
                 _PERFORM[type(action)](self, action)
         self.check()
+
+    def compare(self, event, actions):
+        """Assert that machine and model say the same."""
+        if self.model is None:
+            return
+        expected = by_kind(self.model.handle(event, self.now))
+        found = [ESSENCE[type(a)](a) for a in actions if type(a) in ESSENCE]
+        assert expected == by_kind(found), event
+        assert self.model.status() == status(self.participant), event
+        self.compared[type(event).__name__] += 1
 
     def check(self):
         """Assert what holds after every event."""

@@ -1,9 +1,10 @@
 """Random interleavings of everything that can happen to a participant.
 
-The shell of ``conftest.py`` checks after each event that phase and admission agree, that
-requests in flight and waiting are those the machine knows, that nothing is answered
-twice, and that a directory gets one manifest and none after the resume. Here a naive
-model follows the sessions, and says what each write and each restore must contain.
+The shell of ``conftest.py`` compares the machine with the naive model of ``model.py``
+after each event: every action and the whole status. It checks, too, that phase and
+admission agree, that requests in flight and waiting are those the machine knows, that
+nothing is answered twice, and that a directory gets one manifest and none after the
+resume.
 """
 
 from functools import partial
@@ -19,9 +20,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from ipistate.checkpoint import actions as do
 from ipistate.checkpoint.episode import EpisodeId
-from ipistate.checkpoint.operations import RestoreBody
 from ipistate.errors import CheckpointError
 
 
@@ -29,9 +28,8 @@ SESSIONS = st.sampled_from(["s0", "s1", "s2"])
 ROLLOUTS = st.sampled_from(["r0", "r1"])
 CHECKPOINTS = st.sampled_from(["new", "open", "open", "resumed"])
 DIRECTORIES = st.sampled_from(["new", "d1", "d2"])
-SCOPES = st.none() | st.lists(
-    st.sampled_from(["r0", "r1", "r0-a1", "r1-a1", "r0-a2"]), unique=True
-)
+EPISODES = st.sampled_from(["r0", "r1", "r0-a1", "r1-a1", "r0-a2"])
+SCOPES = st.none() | st.lists(EPISODES, unique=True)
 DEADLINES = st.sampled_from([0.0, 5.0, 30.0, 30.0])
 PATHS = st.sampled_from(["/tool", "/verify", "/close_session", "/aggregate_metrics"])
 ENDING = {"/verify", "/close_session"}
@@ -51,13 +49,13 @@ def running(name):
 
 
 class Interleavings(RuleBasedStateMachine):
-    """A participant, its shell and a model of its sessions."""
+    """A participant and its shell."""
 
     def __init__(self, shell_class):
         """Start with a fresh process."""
         super().__init__()
-        self.shell, self.ids, self.seen = shell_class(grace=100.0), 0, 0
-        self.tracked, self.unclaimed, self.restored = {}, set(), None
+        self.shell, self.ids = shell_class(grace=100.0), 0
+        self.shell.frees_at_once, self.replaced = False, {}
 
     @initialize()
     def begin(self):
@@ -67,24 +65,25 @@ class Interleavings(RuleBasedStateMachine):
 
     # -- data
 
-    @rule(session=SESSIONS, rollout=ROLLOUTS)
-    def seed(self, session, rollout):
-        """A seed arrives; of a rollout it knows, for the same attempt."""
-        bound = self.tracked.get(session, EpisodeId(rollout))
-        attempt = bound.attempt if bound.rollout_id == rollout else 0
-        self.shell.arrive("/seed_session", session, EpisodeId(rollout, attempt))
+    @rule(session=SESSIONS, episode=EPISODES, replaced_by=st.none() | SESSIONS)
+    def seed(self, session, episode, replaced_by):
+        """A seed arrives; its handler may give the session another id."""
+        number = self.shell.arrive("/seed_session", session, episode)
+        if replaced_by is not None:
+            self.replaced[number] = replaced_by
 
     @precondition(lambda self: self.shell.phase == "idle")
     @rule(session=SESSIONS, rollout=ROLLOUTS)
     def start_session(self, session, rollout):
         """A seed arrives and succeeds."""
-        self.seed(session, rollout)
-        self.end(len(self.shell.admitted) - 1, 200)
+        self.seed(session, rollout, None)
+        if self.shell.admitted:
+            self.end(len(self.shell.admitted) - 1, 200)
 
-    @rule(session=SESSIONS, path=PATHS)
-    def ask(self, session, path):
-        """Another request arrives."""
-        self.shell.arrive(path, session)
+    @rule(session=SESSIONS, path=PATHS, episode=st.none() | EPISODES)
+    def ask(self, session, path, episode):
+        """Another request arrives, with a prefix or without."""
+        self.shell.arrive(path, session, episode)
 
     @running("admitted")
     @rule(choice=CHOICES, status=STATUSES)
@@ -92,28 +91,18 @@ class Interleavings(RuleBasedStateMachine):
         """A request ends, with any outcome."""
         number = chosen(self.shell.admitted, choice)
         arrived = self.shell.admitted[number]
+        session = self.replaced.pop(number, arrived.session_id)
         if status == 200 and arrived.path == "/seed_session":
-            self.tracked[arrived.session_id] = arrived.episode
-            self.shell.worlds[arrived.session_id] = ("world", number)
+            self.shell.worlds[session] = ("world", number)
         if arrived.path in ENDING and status != 422:
-            self.shell.worlds.pop(arrived.session_id, None)
-        if arrived.path in ENDING and status == 200:
-            self.tracked.pop(arrived.session_id, None)
-        self.shell.end(number, status)
+            self.shell.worlds.pop(session, None)
+        self.shell.end(number, status, session)
 
     @running("waiting")
     @rule(choice=CHOICES)
     def disconnect(self, choice):
         """A waiting request leaves."""
         self.shell.end(chosen(self.shell.waiting, choice), None)
-
-    @rule(session=SESSIONS)
-    def late_attempt(self, session):
-        """A call of an earlier attempt is refused."""
-        bound = self.tracked.get(session)
-        if bound is not None and bound.attempt and self.shell.phase == "idle":
-            episode = EpisodeId(bound.rollout_id, bound.attempt - 1)
-            assert self.shell.arrive("/tool", session, episode) in self.shell.refused
 
     # -- control
 
@@ -170,13 +159,41 @@ class Interleavings(RuleBasedStateMachine):
         """A resume with any id."""
         self.called("resume", which)
 
+    @precondition(lambda self: self.shell.phase != "idle")
+    @rule(which=CHECKPOINTS, deadline=DEADLINES)
+    def renew(self, which, deadline):
+        """A renewal with any id."""
+        self.called("renew", which, deadline=deadline)
+
+    @rule(
+        which=CHECKPOINTS,
+        keys=st.lists(EPISODES, min_size=1, max_size=3),
+        deadline=DEADLINES,
+    )
+    def retire(self, which, keys, deadline):
+        """A retire of any episodes, known or not."""
+        checkpoint_id = self.named(which)
+        self.shell.retire(*keys, checkpoint_id=checkpoint_id, deadline=deadline)
+
+    @rule(
+        which=CHECKPOINTS,
+        rollouts=st.lists(ROLLOUTS, min_size=1),
+        deadline=DEADLINES,
+    )
+    def forget(self, which, rollouts, deadline):
+        """A forget of any rollouts."""
+        checkpoint_id = self.named(which)
+        self.shell.forget(*rollouts, checkpoint_id=checkpoint_id, deadline=deadline)
+
     @rule(scope=SCOPES, deadline=DEADLINES)
     def go_on(self, scope, deadline):
         """Do what a controller would do next, so that runs get somewhere."""
         control, phase = self.shell.participant.control, self.shell.phase
         if phase == "preparing":
-            for number in list(self.shell.admitted):
-                self.end(number, None)
+            for _ in list(self.shell.admitted):
+                self.end(0, None)
+            if self.shell.phase == "preparing" and self.shell.removals:
+                self.free(0)
         elif phase == "prepared" and control.open.cut is None:
             self.commit("open", "new", scope, 5.0 if deadline else 30.0)
         elif phase == "prepared" and control.holder is not None:
@@ -219,6 +236,12 @@ class Interleavings(RuleBasedStateMachine):
         """A stop flag has been set."""
         self.shell.stop(chosen(self.shell.stopping, choice))
 
+    @running("removals")
+    @rule(choice=CHOICES)
+    def free(self, choice):
+        """The worlds of some sessions have been dropped."""
+        self.shell.free(chosen(self.shell.removals, choice))
+
     @running("reads")
     @rule(choice=CHOICES)
     def read(self, choice):
@@ -236,8 +259,8 @@ class Interleavings(RuleBasedStateMachine):
         if happens:
             for number in list(self.shell.writes) if publish_first else ():
                 self.shell.publish(number)
-            self.shell, self.seen = self.shell.crash(), 0
-            self.tracked, self.unclaimed, self.restored = {}, set(), None
+            self.shell, self.replaced = self.shell.crash(), {}
+            self.shell.frees_at_once = False
 
     @running("directories")
     @rule(choice=CHOICES, scope=SCOPES, reads=st.booleans(), resumes=st.booleans())
@@ -250,59 +273,10 @@ class Interleavings(RuleBasedStateMachine):
         self.shell.restore(self.new("c"), directory, sorted(set(keys)))
         if reads:
             self.shell.read()
-            self.follow_sessions()
         if reads and resumes:
             self.resume("open")
 
-    # -- the model
-
-    @invariant()
-    def follow_sessions(self):
-        """The tracked sessions are those of the model."""
-        control, gate = self.shell.participant.control, self.shell.participant.gate
-        if self.shell.phase == "restored" and self.restored != control.open.id:
-            self.restored = control.open.id
-            assert ({}, {}) == (self.tracked, self.shell.admitted)
-            self.tracked = self.contents(control.open.recorded[RestoreBody].body)
-            self.unclaimed = set(self.tracked)
-            assert self.unclaimed <= set(self.shell.worlds)
-        for request in self.shell.admitted.values():
-            self.unclaimed.discard(request.session_id)
-        # An export may forget sessions, but only those whose world is gone.
-        for session in set(self.tracked) - set(gate.sessions):
-            assert session not in self.shell.worlds
-            del self.tracked[session]
-
-        assert self.tracked == gate.sessions
-
-    def contents(self, body):
-        """Look up what a restore must install."""
-        written, _ = self.shell.directories[body.checkpoint_dir]
-        return {
-            record.session_id: record.episode_id.next_attempt
-            for record in written.records
-            if record.episode_id in body.episode_ids
-        }
-
-    @invariant()
-    def check_writes(self):
-        """A write holds all live sessions, and the unclaimed ones of its scope."""
-        new, self.seen = self.shell.log[self.seen :], len(self.shell.log)
-        opened = self.shell.participant.control.open
-        for action in new:
-            if isinstance(action, do.Write) and opened is not None:
-                scope = opened.cut.arguments.scope
-                kept = {
-                    session: episode
-                    for session, episode in self.tracked.items()
-                    if scope is None
-                    or session not in self.unclaimed
-                    or episode.capture_key in scope
-                }
-                found = {r.session_id: r.episode_id for r in action.records}
-                assert {
-                    s: e for s, e in kept.items() if s in self.shell.worlds
-                } == found
+    # -- what always holds
 
     @invariant()
     def keep_time_and_lock(self):
@@ -322,6 +296,13 @@ class Interleavings(RuleBasedStateMachine):
             bounded.append(holder.body)
         assert all(self.shell.now < body.deadline_ts for body in bounded)
 
+    @invariant()
+    def keep_retired_sessions_away(self):
+        """No request but a close runs on a session after it has been retired."""
+        bindings = self.shell.participant.gate.bindings
+        for session, episode in bindings.sessions.items():
+            assert bindings.covers(episode) == (session in bindings.leaving)
+
     def teardown(self):
         """Nothing waits forever, whatever happened before."""
         shell = self.shell
@@ -332,17 +313,28 @@ class Interleavings(RuleBasedStateMachine):
                 shell.stop(number)
             for number in list(shell.reads):
                 shell.read(number)
+            for number in list(shell.removals):
+                shell.free(number)
             for number in list(shell.admitted):
                 shell.end(number, None)
             shell.pass_time(200.0)
+        known = shell.participant.gate.bindings.marks
+        if known:
+            keys = [EpisodeId(r, a).capture_key for r, a in known.items()]
+            retire = shell.retire(*keys)
+            for number in list(shell.removals):
+                shell.free(number)
+            forget = shell.forget(*known)
+            assert (200, 200) == (shell.reply(retire)[0], shell.reply(forget)[0])
+            assert 0 == shell.status()["retired_sessions"]
 
         assert ({}, {}, {}) == (shell.calls, shell.waiting, shell.admitted)
         assert "idle" == shell.phase
         assert shell.timer is None
 
 
-def test_random_interleavings_keep_every_invariant(shell_class):
-    """No order of requests, calls, faults and crashes breaks a rule."""
+def test_random_interleavings_keep_every_rule(shell_class):
+    """Machine and model agree in any order of requests, calls, faults and crashes."""
     run_state_machine_as_test(
         partial(Interleavings, shell_class), settings=settings(stateful_step_count=80)
     )
