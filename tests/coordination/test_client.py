@@ -6,7 +6,10 @@ import asyncio
 import json
 import pickle
 import socket
+import sys
 import time
+
+from importlib import import_module
 
 import httpx
 import pytest
@@ -196,6 +199,16 @@ async def test_token_is_not_shown(control):
     client = await control(token="se-cret")
 
     assert "se-cret" not in repr(client) + repr(vars(client))
+
+
+def test_missing_httpx_names_the_extra(monkeypatch):
+    """Without httpx the package says what to install."""
+    for name in [*sys.modules]:
+        if name.startswith("ipistate.coordination"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(ModuleNotFoundError, match=r"ipistate\[client\]"):
+        import_module("ipistate.coordination")
 
 
 def test_errors_survive_pickling():

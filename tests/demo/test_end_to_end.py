@@ -175,20 +175,20 @@ def test_server_that_does_not_start(run_async, tmp_path):
     assert b"2 workers" in log.read_bytes()
 
 
-async def _without_control_plane(log):
+async def _without_seed(log):
     async with (
         await ServerProcess.start([], log) as server,
         Connection(server.url, 1) as connection,
     ):
-        await connection.episode(EpisodeId("r")).post("no_tool/at_all", b"{}")
+        await connection.episode(EpisodeId("r")).post("get_messages", b"{}")
 
 
 def test_refused_call(run_async, tmp_path):
     """An answer that is not 200 is an error that names route and status."""
     with pytest.raises(UnexpectedReplyError) as raised:
-        run_async(_without_control_plane(tmp_path / "log"))
+        run_async(_without_seed(tmp_path / "log"))
 
-    assert "answered 4" in str(raised.value)
+    assert "POST /ng-rollout/r/get_messages answered 400" in str(raised.value)
 
 
 async def _orphaned(rollout, log):
