@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote
 
 import httpx
 
+from ipistate.codec import decode
 from ipistate.errors import IpiStateError
 
 
@@ -64,10 +65,13 @@ class Connection:
         await self._transport.aclose()
 
     def episode(
-        self, episode: EpisodeId, cookies: httpx.Cookies | None = None
+        self, episode: EpisodeId | None, cookies: httpx.Cookies | None = None
     ) -> EpisodeClient:
-        """Speak for one attempt of a rollout, with the cookies it holds so far."""
-        prefix = f"/ng-rollout/{episode.capture_key}"
+        """Speak for one attempt of a rollout, with the cookies it holds so far.
+
+        Without an episode the cookies alone say whose calls these are.
+        """
+        prefix = "" if episode is None else f"/ng-rollout/{episode.capture_key}"
         client = httpx.AsyncClient(
             base_url=self._url,
             transport=self._transport,
@@ -97,5 +101,21 @@ class EpisodeClient:
             UnexpectedReplyError: The status is not 200.
             httpx.HTTPError: The server cannot be reached, or takes too long.
         """
+        return _content(await self._posted(route, body))
+
+    async def refusal(self, route: str, body: bytes) -> str | None:
+        """Send a JSON body and return the code that it is refused with, if it is.
+
+        Raises:
+            httpx.HTTPError: The server cannot be reached, or takes too long.
+        """
+        response = await self._posted(route, body)
+        if response.status_code == _OK:
+            return None
+        document: Any = decode(response.content)
+        error = document.get("error", {})
+        return str(error.get("code", f"HTTP {response.status_code}"))
+
+    async def _posted(self, route: str, body: bytes) -> httpx.Response:
         path = f"{self._prefix}/{quote(route, safe='')}"
-        return _content(await self._client.post(path, content=body, headers=_JSON))
+        return await self._client.post(path, content=body, headers=_JSON)

@@ -49,6 +49,14 @@ async def play_to_cut(connection: Connection, rollout: Rollout) -> Recording:
     return await _go_on(client, rollout, None, rollout.cut)
 
 
+async def play_until(
+    connection: Connection, rollout: Rollout, before: Recording, end: int
+) -> Recording:
+    """Go on with the cookie that is held, as the attempt that the rollout names."""
+    client = connection.episode(rollout.episode, before.cookies)
+    return await _go_on(client, rollout, before, end)
+
+
 async def play_on(
     connection: Connection, rollout: Rollout, before: Recording
 ) -> Recording:
@@ -56,6 +64,15 @@ async def play_on(
     client = connection.episode(rollout.episode.next_attempt, before.cookies)
     done = await _go_on(client, rollout, before, len(rollout.calls))
     return await _verified(client, rollout, done)
+
+
+def continuing(connection: Connection, before: Mapping[str, Recording]) -> Step:
+    """Return a step that plays an episode on from what was recorded before."""
+
+    async def step(rollout: Rollout) -> Recording:
+        return await play_on(connection, rollout, before[rollout.episode.rollout_id])
+
+    return step
 
 
 async def play_all(

@@ -15,8 +15,10 @@ from ipistate.transition import replay
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ipistate.checkpoint.episode import EpisodeId
     from ipistate.demo.plan import Rollout
     from ipistate.demo.play import Recording
+    from ipistate.demo.workplace import Export
     from ipistate.environment import Environment
 
 REPORT_VERSION: Final = 1
@@ -45,6 +47,10 @@ class Outcome:
     def identical(self) -> bool:
         """Whether every reply equals the one of the uninterrupted run."""
         return self.difference is None
+
+    def to_document(self) -> dict[str, Any]:
+        """Write the outcome as JSON data."""
+        return {**attrs.asdict(self), "identical": self.identical}
 
 
 @attrs.frozen(kw_only=True)
@@ -89,10 +95,30 @@ class Line:
 
 
 @attrs.frozen(kw_only=True)
-class Report:
-    """The whole result."""
+class Outcomes:
+    """Every rollout's outcome, and the table's lines that they give."""
 
     outcomes: tuple[Outcome, ...]
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The table's lines, one for each domain in the order of their names."""
+        domains = sorted({outcome.domain for outcome in self.outcomes})
+        return tuple(
+            Line.of(domain, [o for o in self.outcomes if o.domain == domain])
+            for domain in domains
+        )
+
+    @property
+    def total(self) -> Line:
+        """The table's last line."""
+        return Line.of("total", self.outcomes)
+
+
+@attrs.frozen(kw_only=True)
+class Report(Outcomes):
+    """The whole result."""
+
     evidence: Evidence
     seconds: float
 
@@ -117,26 +143,8 @@ class Report:
         identical = all(outcome.identical for outcome in self.outcomes)
         return identical and not self.lost and not self.evidence.sessions_left
 
-    @property
-    def lines(self) -> tuple[Line, ...]:
-        """The table's lines, one for each domain in the order of their names."""
-        domains = sorted({outcome.domain for outcome in self.outcomes})
-        return tuple(
-            Line.of(domain, [o for o in self.outcomes if o.domain == domain])
-            for domain in domains
-        )
-
-    @property
-    def total(self) -> Line:
-        """The table's last line."""
-        return Line.of("total", self.outcomes)
-
     def to_document(self) -> dict[str, Any]:
         """Write the report as JSON data."""
-        outcomes = [
-            {**attrs.asdict(outcome), "identical": outcome.identical}
-            for outcome in self.outcomes
-        ]
         return {
             "report_version": REPORT_VERSION,
             "ok": self.ok,
@@ -145,8 +153,24 @@ class Report:
             "lost": list(self.lost),
             "evidence": attrs.asdict(self.evidence),
             "seconds": round(self.seconds, 3),
-            "rollouts": outcomes,
+            "rollouts": [outcome.to_document() for outcome in self.outcomes],
         }
+
+
+def compare_all(
+    rollouts: Iterable[Rollout],
+    interrupted: Mapping[str, Recording],
+    beside: Mapping[str, Recording],
+    exported: Mapping[EpisodeId, Export],
+) -> tuple[Outcome, ...]:
+    """Compare every rollout with the same one without interruption."""
+
+    def one(rollout: Rollout) -> Outcome:
+        name, export = rollout.episode.rollout_id, exported.get(rollout.episode)
+        world = None if export is None else export.world
+        return compare(rollout, interrupted[name], beside[name], world)
+
+    return tuple(map(one, rollouts))
 
 
 def compare(

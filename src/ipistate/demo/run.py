@@ -11,30 +11,25 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 import attrs
 
 from ipistate.codec import decode, encode
-from ipistate.demo.play import Recording, play, play_all, play_on, play_to_cut
-from ipistate.demo.report import Evidence, Report, compare
+from ipistate.demo.play import Recording, continuing, play, play_all, play_to_cut
+from ipistate.demo.report import Evidence, Report, compare_all
 from ipistate.demo.trace import verify_request
-from ipistate.demo.workplace import CONCURRENCY, Workplace
+from ipistate.demo.workplace import CONCURRENCY, Workplace, exports_in
 from ipistate.schema import unstructure
 from ipistate.values import trusted_object
 
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping, Sequence
-    from pathlib import Path
 
-    from ipistate.checkpoint.episode import EpisodeId
-    from ipistate.coordination import Coordinator
-    from ipistate.coordination.replies import CommitReply, RestoreReply
     from ipistate.demo.plan import Rollout
     from ipistate.values import JsonObject
 
 L = TypeVar("L")
 R = TypeVar("R")
 
-CHECKPOINT: Final = "step-1"
-RESTORE: Final = "restore-1"
-DEADLINE_SECONDS: Final = 30.0
+CHECKPOINT: Final = "checkpoint"
+"""Directory of the checkpoint."""
 
 
 class Watcher(Protocol):
@@ -56,21 +51,13 @@ async def run(rollouts: Sequence[Rollout], place: Workplace, watch: Watcher) -> 
         IpiStateError: A server did not start, or refused a control operation.
     """
     began = time.perf_counter()
-    crash, beside = await _both(
+    crash, beside = await both(
         through_crash(rollouts, place, watch),
         without_interruption(rollouts, place, watch),
     )
     watch.stage("compare")
-    worlds = place.exported()
-    outcomes = tuple(
-        compare(
-            rollout,
-            crash.recordings[rollout.episode.rollout_id],
-            beside[rollout.episode.rollout_id],
-            worlds.get(rollout.episode),
-        )
-        for rollout in rollouts
-    )
+    worlds = exports_in(place.checkpoint(CHECKPOINT))
+    outcomes = compare_all(rollouts, crash.recordings, beside, worlds)
     place.keep_rows(result_rows(rollouts, crash.recordings))
     return Report(
         outcomes=outcomes,
@@ -79,9 +66,10 @@ async def run(rollouts: Sequence[Rollout], place: Workplace, watch: Watcher) -> 
     )
 
 
-async def _both(
+async def both(
     left: Coroutine[Any, Any, L], right: Coroutine[Any, Any, R]
 ) -> tuple[L, R]:
+    """Run two coroutines to their ends; the first error is raised as it is."""
     # Unlike gather, a group waits for the clean-up of both when one of them fails.
     try:
         async with asyncio.TaskGroup() as group:
@@ -114,25 +102,22 @@ async def through_crash(
     """Play rollouts to their cuts, kill the server, restore, and play on."""
     unfinished = [rollout for rollout in rollouts if rollout.cut is not None]
     scope = [rollout.episode for rollout in unfinished]
+    directory = place.checkpoint(CHECKPOINT)
     async with place.served("first") as first:
         watch.stage("play")
         step = partial(play_to_cut, first.connection)
         before = await play_all(rollouts, step, CONCURRENCY, watch.advance)
         watch.stage("checkpoint")
-        committed = await _checkpoint(first.coordinator, place.checkpoint, scope)
+        committed = await first.control.checkpoint("step-1", directory, scope)
         watch.stage("kill -9")
         status = await first.process.kill()
     async with place.served("fresh") as fresh:
         watch.stage("restore")
-        restored = await _restore(fresh.coordinator, place.checkpoint, scope)
+        restored = await fresh.control.restore("restore-1", directory, scope)
         watch.stage("play on")
-
-        async def on(rollout: Rollout) -> Recording:
-            held = before[rollout.episode.rollout_id]
-            return await play_on(fresh.connection, rollout, held)
-
+        on = continuing(fresh.connection, before)
         after = await play_all(unfinished, on, CONCURRENCY, watch.advance)
-        left = (await fresh.coordinator.status()).answers[0].reply
+        left = await fresh.control.sessions()
     evidence = Evidence(
         killed_pid=first.process.pid,
         kill_status=status,
@@ -140,32 +125,9 @@ async def through_crash(
         manifest=unstructure(committed.manifest),
         committed=committed.episode_ids,
         restored=restored.restored,
-        sessions_left=cast("int", left.report.counts["sessions"]),
+        sessions_left=left,
     )
     return Crash({**before, **after}, evidence)
-
-
-async def _checkpoint(
-    coordinator: Coordinator, directory: Path, scope: Sequence[EpisodeId]
-) -> CommitReply:
-    prepared = await coordinator.prepare(CHECKPOINT, time.time() + DEADLINE_SECONDS)
-    done = await coordinator.commit(
-        CHECKPOINT,
-        time.time() + DEADLINE_SECONDS,
-        directory,
-        scope,
-        prepared.restarts,
-    )
-    return done.answers[0].reply
-
-
-async def _restore(
-    coordinator: Coordinator, directory: Path, scope: Sequence[EpisodeId]
-) -> RestoreReply:
-    deadline = time.time() + DEADLINE_SECONDS
-    done = await coordinator.restore(RESTORE, deadline, directory, scope)
-    await coordinator.resume(RESTORE, time.time() + DEADLINE_SECONDS)
-    return done.answers[0].reply
 
 
 def result_rows(

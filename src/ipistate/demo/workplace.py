@@ -14,12 +14,13 @@ from ipistate.checkpoint.directory import CheckpointDirectory
 from ipistate.checkpoint.state import EnvironmentCodec
 from ipistate.coordination import ControlClient, Coordinator, discover_urls
 from ipistate.demo.connection import Connection
+from ipistate.demo.control import Control
 from ipistate.demo.process import ServerProcess
 from ipistate.environment import Environment
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Mapping
+    from collections.abc import AsyncGenerator, Iterable
     from pathlib import Path
 
     from ipistate.checkpoint.episode import EpisodeId
@@ -34,7 +35,33 @@ class Served:
 
     process: ServerProcess
     connection: Connection
-    coordinator: Coordinator
+    control: Control
+
+
+@attrs.frozen
+class Export:
+    """One session of a checkpoint."""
+
+    session_id: str
+    world: Environment
+
+    def to_json(self) -> tuple[str, bytes]:
+        """Give the id and the world's text, to compare them byte for byte."""
+        return self.session_id, self.world.to_json()
+
+
+def exports_in(directory: Path) -> dict[EpisodeId, Export]:
+    """Read the sessions of a checkpoint, each under its episode.
+
+    Raises:
+        CheckpointError: The checkpoint cannot be read.
+    """
+    records = CheckpointDirectory(directory, INSTANCE).read(EnvironmentCodec()).records
+    return {
+        record.episode_id: Export(record.session_id, record.state)
+        for record in records
+        if isinstance(record.state, Environment)
+    }
 
 
 @attrs.frozen
@@ -44,10 +71,9 @@ class Workplace:
     root: Path
     token: str = attrs.field(factory=partial(secrets.token_urlsafe, 32), repr=False)
 
-    @property
-    def checkpoint(self) -> Path:
-        """The directory that the checkpoint is written to."""
-        return self.root / "checkpoint"
+    def checkpoint(self, name: str) -> Path:
+        """Return the directory of a checkpoint."""
+        return self.root / name
 
     @asynccontextmanager
     async def served(self, name: str) -> AsyncGenerator[Served]:
@@ -73,21 +99,7 @@ class Workplace:
         ):
             # No model: the agents of a demo are scripts.
             found = await discover_urls([process.url], client, required=())
-            yield Served(process, connection, Coordinator(found, client))
-
-    def exported(self) -> Mapping[EpisodeId, Environment]:
-        """Read the worlds of the checkpoint, each under its episode.
-
-        Raises:
-            CheckpointError: The checkpoint cannot be read.
-        """
-        directory = CheckpointDirectory(self.checkpoint, INSTANCE)
-        records = directory.read(EnvironmentCodec()).records
-        return {
-            record.episode_id: record.state
-            for record in records
-            if isinstance(record.state, Environment)
-        }
+            yield Served(process, connection, Control(Coordinator(found, client)))
 
     def keep_rows(self, rows: Iterable[bytes]) -> None:
         """Write result rows, which ``ipistate verify`` and ``replay`` read."""
