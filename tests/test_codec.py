@@ -242,6 +242,24 @@ def test_message_of_invalid_utf8_names_the_byte():
         decode(b'["\xff"]')
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[NaN]", "JSON has no NaN and no infinities"),
+        ("[1e999]", "JSON has no NaN and no infinities"),
+        ("1" * 4301, "over 4300 digits"),
+        ("[" * 201 + "]" * 201, "more than 200 levels of nesting"),
+        ("[" * 20_000, "more than 200 levels of nesting"),
+    ],
+)
+def test_messages_name_the_limit(text, message):
+    """A message says which limit of JSON or of this package was passed."""
+    with pytest.raises(DecodeError) as caught:
+        decode(text)
+
+    assert message == caught.value.message
+
+
 @pytest.mark.parametrize("write", [encode, render])
 @pytest.mark.parametrize(
     ("value", "code", "path"),
@@ -289,6 +307,15 @@ def test_rendering_records_again():
         json.dumps([row, *rows, 1, "a", [2]]) for row in rows for _ in (0, 1)
     ] == again
     assert expected == render(table)
+
+
+@pytest.mark.parametrize("value", [{"a": "é"}, ["é"], [{"a": 1}], {"notes": "x" * 600}])
+def test_texts_of_containers_are_made_once(value):
+    """The text of a frozen container is kept with it; that of plain data is not."""
+    frozen = freeze(value)
+
+    assert render(frozen) is render(frozen)
+    assert render(value) is not render(value)
 
 
 def test_texts_of_records_are_kept_from_the_second_search_on():

@@ -211,6 +211,12 @@ def test_hashes_agree_where_equality_does():
     assert not identical(values[0], values[1])
 
 
+def test_hashes_tell_values_apart():
+    """Different values mostly have different hashes, or tables of them would be slow."""
+    for wrap in (lambda n: {"n": n}, lambda n: [n], lambda n: {str(n): 1}):
+        assert 90 < len({hash(freeze(wrap(number))) for number in range(100)})
+
+
 def test_union_keeps_order_and_freezes():
     """The union of objects keeps positions, puts new names last and is frozen."""
     one = JsonObject({"b": 1, "a": [2]})

@@ -209,7 +209,13 @@ def test_items_that_are_not_json():
     """An SDK's object is refused: skipping it would call every agent safe."""
     with pytest.raises(EncodeError) as caught:
         verify([{"type": "message"}, object()], injection())
-    assert ("unsupported_type", "$[1]") == (caught.value.code, caught.value.path)
+    error = caught.value
+    assert ("unsupported_type", "$[1]", "object") == (
+        error.code,
+        error.path,
+        error.preview,
+    )
+    assert "an output item is JSON, not object" == error.message
 
 
 @given(
