@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pickle
 
+from itertools import count
+
 import pytest
 
 from ipistate import errors, freeze
 from ipistate.errors import (
+    MAX_PROBLEMS,
     CheckpointError,
     DecodeError,
     EncodeError,
@@ -61,6 +64,18 @@ def test_pickling_of_several_problems():
 
     assert tuple(problems) == back.problems
     assert "$.x: one [a] and 1 more" == str(back)
+
+
+def test_problems_beyond_the_limit_are_not_made():
+    """Only as many problems are taken from an iterator as an error lists."""
+    endless = (Problem("a", f"$[{number}]", "one") for number in count())
+
+    assert MAX_PROBLEMS == len(SchemaError.of(endless).problems)
+    assert f"$[{MAX_PROBLEMS}]" == next(endless).path
+    with pytest.raises(SchemaError) as caught:
+        SchemaError.raise_for(endless)
+    assert MAX_PROBLEMS == len(caught.value.problems)
+    assert SchemaError.raise_for([]) is None
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hypothesis import given
 
 from ipistate import DecodeError, SchemaError, decode, encode
 from ipistate.builtin import rows, trajectories
+from ipistate.errors import MAX_PROBLEMS
 from ipistate.exchange import VerifyRequest, reply
 from ipistate.testing import json_objects, json_values
 
@@ -107,6 +108,15 @@ def test_pass_through():
     written = answer(body(**sent))
 
     assert sent == {name: written[name] for name in sent}
+
+
+def test_a_response_of_many_wrong_items():
+    """The search ends at the limit, so a long response costs no more than a short."""
+    found = problems(body(response={"output": [1] * 1000}))
+
+    assert [
+        ("wrong_type", f"$.response.output[{n}]") for n in range(MAX_PROBLEMS)
+    ] == found
 
 
 def test_private_members_are_not_echoed():

@@ -9,6 +9,7 @@ from hypothesis import given
 
 from ipistate import Environment, JsonObject, SchemaError, decode, encode, freeze
 from ipistate.codec import decode_as
+from ipistate.errors import MAX_PROBLEMS
 from ipistate.schema import adopt_members, refuse, structure, unstructure
 from ipistate.testing import json_objects, json_values
 from ipistate.values import EMPTY_OBJECT, MAX_DEPTH, JsonValue
@@ -199,6 +200,44 @@ def test_programming_errors_are_not_hidden():
     with pytest.raises(Exception, match="Broken") as caught:
         structure({"x": 1}, Broken)
     assert not isinstance(caught.value, SchemaError)
+
+
+def test_the_search_for_problems_ends_at_the_limit():
+    """An array of wrong elements costs no more than the first hundred of them."""
+    looked = []
+
+    def wrong(_, __, value):
+        looked.append(value)
+        raise refuse("wrong", "always wrong", value)
+
+    field = attrs.field(type=int, validator=wrong)
+    element = attrs.make_class("Element", {"x": field})
+    array = attrs.field(type=tuple[element, ...])
+    whole = attrs.make_class("Whole", {"parts": array})
+    found = problems({"parts": [{"x": n} for n in range(1000)]}, whole)
+
+    assert MAX_PROBLEMS == len(found)
+    # The first is looked at twice: once to be read, once to be reported.
+    assert [0, *range(MAX_PROBLEMS)] == looked
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, 1000])
+def test_unknown_members_are_listed_up_to_the_limit(more):
+    """Of many unknown members the first hundred are named, with the known ones read."""
+    unknown = {f"m{n:04}": n for n in range(MAX_PROBLEMS + more)}
+    found = problems({**unknown, "x": 1, "y": 2}, Point)
+    named = [("unknown_member", f"$.{name}") for name in unknown]
+
+    assert named[:MAX_PROBLEMS] == found
+
+
+def test_known_members_are_checked_among_many_unknown_ones():
+    """What is wrong with a known member comes before everything unknown."""
+    unknown = {f"m{n:04}": n for n in range(2 * MAX_PROBLEMS)}
+    found = problems({**unknown, "x": "1", "y": 2}, Point)
+
+    assert ("wrong_type", "$.x") == found[0]
+    assert MAX_PROBLEMS == len(found)
 
 
 def test_errors_of_records_inside():

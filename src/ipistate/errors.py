@@ -11,13 +11,17 @@ pickling, so that a worker process can hand it to its parent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import attrs
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+MAX_PROBLEMS: Final = 100
+"""Findings about one document; whoever looks for them stops there."""
 
 PREVIEW_LIMIT = 60
 _PLAIN_NAME_LIMIT = 80
@@ -71,6 +75,11 @@ class IpiStateError(Exception):
         self.path = path
         self.preview = preview
 
+    def below(self, *segments: str | int) -> Self:
+        """Return the same error for a document that holds this one at a path."""
+        path = json_path(segments) + self.path[1:]
+        return type(self)(self.code, self.message, path, self.preview)
+
     def __str__(self) -> str:
         shown = "" if self.preview is None else f" ({self.preview})"
         return f"{self.path}: {self.message}{shown} [{self.code}]"
@@ -99,7 +108,7 @@ class Problem:
 
 
 class SchemaError(IpiStateError, ValueError):
-    """JSON of the wrong shape; carries every problem found, in document order."""
+    """JSON of the wrong shape; carries the first ``MAX_PROBLEMS`` problems found."""
 
     problems: tuple[Problem, ...]
 
@@ -117,10 +126,23 @@ class SchemaError(IpiStateError, ValueError):
 
     @classmethod
     def of(cls, problems: Iterable[Problem]) -> Self:
-        """Build one error from several problems; the first one gives it its name."""
-        found = tuple(problems)
+        """Build one error from several problems; the first one gives it its name.
+
+        No more than ``MAX_PROBLEMS`` are taken from an iterator.
+        """
+        found = tuple(islice(problems, MAX_PROBLEMS))
         first = found[0]
         return cls(first.code, first.message, first.path, first.preview, found)
+
+    @classmethod
+    def raise_for(cls, problems: Iterable[Problem]) -> None:
+        """Raise one error for these problems if there are any.
+
+        Raises:
+            SchemaError: As ``of`` makes it.
+        """
+        if found := tuple(islice(problems, MAX_PROBLEMS)):
+            raise cls.of(found) from None
 
     def __str__(self) -> str:
         first = super().__str__()

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 
 def _check_response(_: object, __: object, response: JsonObject) -> None:
-    problems = tuple(_response_problems(response))
-    if problems:
-        raise SchemaError.of(problems)
+    SchemaError.raise_for(_response_problems(response))
 
 
 @attrs.frozen(kw_only=True)

@@ -11,21 +11,24 @@ the document had them, so that ``unstructure`` gives the document back.
 
 from __future__ import annotations
 
-from types import GenericAlias
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args, get_origin
 
 import attrs
 
 from cattrs import Converter
-from cattrs.errors import (
-    ClassValidationError,
-    ForbiddenExtraKeysError,
-    IterableValidationError,
-)
+from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn, override
 
 from ipistate.environment import Environment
-from ipistate.errors import EncodeError, Problem, SchemaError, json_path, preview
+from ipistate.errors import (
+    MAX_PROBLEMS,
+    EncodeError,
+    Problem,
+    SchemaError,
+    json_path,
+    preview,
+)
 from ipistate.values import (
     JsonObject,
     JsonValue,
@@ -57,15 +60,14 @@ def structure(document: object, record: type[T]) -> T:
 
     Raises:
         SchemaError: ``wrong_type``, ``missing_member``, ``unknown_member`` or a code of
-            the record's own validators; ``problems`` lists all of them.
+            the record's own validators; ``problems`` lists them, up to
+            ``MAX_PROBLEMS``.
     """
     try:
         return _converter.structure(document, record)
     except Exception as error:
-        problems = tuple(_problems(error, ()))
-        if not problems:
-            raise
-        raise SchemaError.of(problems) from None
+        SchemaError.raise_for(_problems(error, ()))
+        raise
 
 
 def adopt_members(tree: Any, adopt: Freeze) -> object:
@@ -123,9 +125,6 @@ def _problems(error: BaseException, path: tuple[str | int, ...]) -> Iterator[Pro
             yield from _problems(cause, (*path, member.name))
         for cause in whole:
             yield from _problems(cause, path)
-    elif isinstance(error, IterableValidationError):
-        for cause, element in error.group_exceptions()[0]:
-            yield from _problems(cause, (*path, element.index))
     else:
         for problem in _own_problems(error):
             yield attrs.evolve(problem, path=json_path(path) + problem.path[1:])
@@ -170,14 +169,30 @@ def _environment(value: Any, _: object) -> Environment:
 
 
 def _array_factory(kind: Any) -> Callable[[Any, Any], tuple[Any, ...]]:
-    as_list: Any = GenericAlias(list, get_args(kind)[0])
+    element = get_args(kind)[0]
 
     def hook(value: Any, _: object) -> tuple[Any, ...]:
-        if is_array(value):
-            return tuple(_converter.structure(value, as_list))
-        raise _Mismatch("wrong_type", "expected an array", value)
+        if not is_array(value):
+            raise _Mismatch("wrong_type", "expected an array", value)
+        try:
+            return tuple([structured(part, element) for part in value])
+        except Exception:
+            wrong = _element_problems(value, lambda part: structured(part, element))
+            SchemaError.raise_for(wrong)
+            raise
 
+    structured = _converter.get_structure_hook(element)
     return hook
+
+
+def _element_problems(
+    array: list[Any], structured: Callable[[Any], object]
+) -> Iterator[Problem]:
+    for index, part in enumerate(array):
+        try:
+            structured(part)
+        except Exception as error:  # noqa: BLE001 - whoever knows it reports it
+            yield from _problems(error, (index,))
 
 
 def _record_factory(record: Any) -> Callable[[Any, Any], Any]:
@@ -191,7 +206,8 @@ def _record_factory(record: Any) -> Callable[[Any, Any], Any]:
     def hook(value: Any, kind: Any) -> Any:
         if not is_object(value):
             raise _Mismatch("wrong_type", "expected an object", value)
-        new = fill(_gathered(value, names) if "extra" in names else value, kind)
+        gather = _gathered if "extra" in names else _bounded
+        new = fill(gather(value, names), kind)
         return attrs.evolve(new, member_order=tuple(value)) if ordered else new
 
     return hook
@@ -200,6 +216,15 @@ def _record_factory(record: Any) -> Callable[[Any, Any], Any]:
 def _gathered(members: dict[str, Any], names: set[str]) -> dict[str, Any]:
     known = {n: member for n, member in members.items() if n in names - {"extra"}}
     return known | {"extra": {n: m for n, m in members.items() if n not in known}}
+
+
+def _bounded(members: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    # cattrs reports all unknown members, however many there are.
+    if len(members) <= len(names) + MAX_PROBLEMS:
+        return members
+    unknown = islice((n for n in members if n not in names), MAX_PROBLEMS)
+    kept = names.intersection(members).union(unknown)
+    return {name: members[name] for name in kept}
 
 
 def _is_array(kind: Any) -> bool:

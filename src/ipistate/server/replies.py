@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from ipistate.values import JsonValue
 
-MAX_PROBLEMS: Final = 100
-"""Findings that one refusal lists."""
-
 _SEGMENT: Final = re.compile(r'\.(\w+)|\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]')
 
 
@@ -47,7 +44,7 @@ def refused(code: str, text: str) -> Response:
 
 def invalid(problems: Iterable[Problem]) -> Response:
     """Answer 422 with what is wrong with a body, and where."""
-    listed = [_finding(problem) for problem in problems][:MAX_PROBLEMS]
+    listed = [_finding(problem) for problem in problems]
     return json_reply(freeze({"detail": listed}), 422)
 
 
