@@ -69,10 +69,17 @@ class Model:
     def handle(self, event, now):
         """Take an event; return what must happen, as tuples."""
         self.now, self.out = now, []
-        self.run()
+        if not self.leaves(event):
+            self.run()
         getattr(self, EVENTS[type(event)])(event)
         self.run()
         return self.out
+
+    def leaves(self, event):
+        """Tell whether somebody unanswered goes away, before anything else happens."""
+        if isinstance(event, on.RequestEnded):
+            return event.request not in self.inflight
+        return isinstance(event, on.ControlDropped)
 
     def request_arrived(self, event):
         """Section 3.4: wait, or be admitted."""

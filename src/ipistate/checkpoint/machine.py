@@ -72,12 +72,21 @@ def handle(
     """
     actions: list[Action] = []
     emit = actions.append
-    if now >= participant.control.due:
-        participant = _settle(participant, now, emit)
+    is_due = now >= participant.control.due
+    if is_due and not _leaves(participant, event):
+        participant, is_due = _settle(participant, now, emit), False
     after = _apply(participant, event, emit)
-    if after.control is not participant.control or after.control.awaits_requests:
+    control = after.control
+    if is_due or control is not participant.control or control.awaits_requests:
         after = _settle(after, now, emit)
     return after, tuple(actions)
+
+
+def _leaves(participant: Participant, event: Event) -> bool:
+    # Whoever goes away unanswered is gone before what is overdue could answer them.
+    if isinstance(event, RequestEnded):
+        return event.request in participant.gate.waiting
+    return isinstance(event, ControlDropped)
 
 
 def _apply(participant: Participant, event: Event, emit: Emit) -> Participant:
