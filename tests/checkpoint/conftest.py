@@ -136,8 +136,8 @@ class Shell:
         assert not (gate.is_open and gate.waiting)
         bound = gate.bindings
         assert bound.unclaimed <= set(bound.sessions)
-        assert bound.leaving <= set(bound.sessions) & set(bound.retired)
-        assert bound.leaving.isdisjoint(bound.unclaimed)
+        assert set(bound.leaving) <= set(bound.sessions) & set(bound.retired)
+        assert bound.unclaimed.isdisjoint(bound.leaving)
         assert set(bound.retired.values()) <= set(bound.marks)
         assert control.holder is not None or not control.queue
         assert self.timer == (None if control.due == float("inf") else control.due)
@@ -171,8 +171,12 @@ class Shell:
     def call(self, operation, checkpoint_id="c1", deadline=30.0, **members):
         """Send a control call and return its number."""
         body = {"checkpoint_id": checkpoint_id, "deadline_ts": self.now + deadline}
+        return self.post(operation, body | members)
+
+    def post(self, operation, document):
+        """Send a control call with this body."""
         number = next(self._numbers)
-        self.calls[number] = structure(body | members, OPERATIONS[operation])
+        self.calls[number] = structure(document, OPERATIONS[operation])
         self.send(on.ControlCalled(number, self.calls[number]))
         return number
 
@@ -209,11 +213,12 @@ class Shell:
         if self.timer is not None and self.timer <= self.now:
             self.send(on.Tick())
 
-    def publish(self, number=None, error=None):
-        """Let a running write end as the directory would."""
+    def publish(self, number=None, error=None, manifest=None):
+        """Let a running write end as the directory would, or with this."""
         number = min(self.writes) if number is None else number
         action = self.writes.pop(number)
-        self.send(on.WriteEnded(number, error or self._published(number, action)))
+        outcome = error or manifest or self._published(number, action)
+        self.send(on.WriteEnded(number, outcome))
 
     def _published(self, number, action):
         if number in self.stopped:
@@ -232,11 +237,11 @@ class Shell:
         self.stopped.add(number)
         self.send(on.WriteStopped(number))
 
-    def read(self, number=None, error=None):
-        """Let a running read end with what the directory holds."""
+    def read(self, number=None, error=None, found=None):
+        """Let a running read end with what the directory holds, or with this."""
         number = min(self.reads) if number is None else number
         action = self.reads.pop(number)
-        outcome = error or self._found(action)
+        outcome = error or found or self._found(action)
         self.send(on.ReadEnded(number, outcome))
 
     def _found(self, action):

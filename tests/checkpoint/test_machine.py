@@ -743,36 +743,6 @@ def test_calls_queue_while_a_commit_writes(shell):
     assert "prepared" == shell.document(late)["phase"]
 
 
-def test_the_worked_example_of_the_specification(shell):
-    """Appendix C, from the seed to the fence of the restore's id."""
-    shell.seed("C", "ipi-7", {"chart_notes": "Stable."})
-    shell.request("/update_patient_chart", "C")
-    prepared = shell.document(shell.call("prepare", "step-120"))
-    assert {"inflight": 0, "sessions": 1} == prepared["report"]["counts"]
-    call = shell.commit("step-120", "/ckpt/step-120", ["ipi-7"])
-    shell.publish()
-    assert ["ipi-7"] == shell.document(call)["episode_ids"]
-    assert not shell.document(shell.call("resume", "step-120"))["idempotent"]
-
-    fresh = shell.crash()
-    restore = fresh.restore("restore-1", "/ckpt/step-120", ["ipi-7"])
-    fresh.read()
-    assert {
-        "phase": "restored",
-        "source_checkpoint_id": "step-120",
-        "restored": ["ipi-7-a1"],
-    } == fresh.document(restore)
-    waiting = fresh.arrive("/get_patient_record", "C")
-    assert not fresh.document(fresh.call("resume", "restore-1"))["idempotent"]
-    fresh.end(waiting)
-    fresh.request("/verify", "C", "ipi-7-a1")
-    assert 0 == fresh.status()["report"]["counts"]["sessions"]
-
-    again = fresh.commit("step-120", "/ckpt/step-120", ["ipi-7"])
-    assert "invalid_phase" == fresh.code(again)
-    assert "stale_checkpoint" == fresh.code(fresh.call("prepare", "restore-1"))
-
-
 def test_the_participant_is_a_value():
     """Handling an event gives a new participant and leaves the old one alone."""
     before = start(Settings(instance="ipi"))

@@ -165,7 +165,7 @@ def test_a_removal_that_outlives_its_retire_is_joined(shell):
     shell.free()
 
     assert {"retired": ["r1"]} == shell.document(second)
-    assert {} == shell.participant.control.removals
+    assert 0 == shell.status()["report"]["counts"]["sessions"]
 
 
 def test_calls_wait_for_a_retire(shell):
@@ -218,6 +218,24 @@ def test_a_removal_leaves_a_session_that_was_bound_anew(shell):
     shell.free()
 
     assert 1 == shell.status()["report"]["counts"]["sessions"]
+
+
+def test_a_session_that_is_seeded_while_it_is_freed_is_freed_again(shell):
+    """The late seed of a retired attempt has made a world after the removal began."""
+    shell.frees_at_once = False
+    shell.seed("s", "r1")
+    seed = shell.arrive("/seed_session", "cookie", "r1")
+    call = shell.retire("r1")
+    first = min(shell.removals)
+    shell.end(seed, session="s")
+    second = max(shell.removals)
+    assert first != second
+
+    shell.free(first)
+    assert ["r1"] == blockers(shell)
+    shell.free(second)
+
+    assert 200 == shell.reply(call)[0]
 
 
 def test_a_retired_attempt_that_is_restored_is_still_retired(shell):

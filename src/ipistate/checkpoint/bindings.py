@@ -39,8 +39,8 @@ class Bindings:
     """The episode that each tracked session is bound to."""
     unclaimed: frozenset[str] = frozenset()
     """Restored sessions that no request has used yet."""
-    leaving: frozenset[str] = frozenset()
-    """Retired sessions that are not freed yet."""
+    leaving: Mapping[str, int | None] = _NONE
+    """Retired sessions that are not freed yet, and the removal that is freeing them."""
     marks: Mapping[str, int] = _NONE
     """The highest retired attempt of each rollout, until it is forgotten."""
     retired: Mapping[str, str] = _NONE
@@ -84,7 +84,7 @@ class Bindings:
         return Bindings(
             sessions={**self.sessions, **episodes},
             unclaimed=self.unclaimed.difference(episodes),
-            leaving=self.leaving.difference(episodes).union(late),
+            leaving={**_without(self.leaving, episodes), **dict.fromkeys(late)},
             marks=self.marks,
             retired=retired,
         )
@@ -92,7 +92,7 @@ class Bindings:
     def installed(self, episodes: Mapping[str, EpisodeId]) -> Bindings:
         """Bind restored sessions, which nobody has claimed."""
         after = self.bound(episodes)
-        unclaimed = after.unclaimed.union(episodes) - after.leaving
+        unclaimed = after.unclaimed.union(episodes).difference(after.leaving)
         return attrs.evolve(after, unclaimed=unclaimed)
 
     def untracked(self, sessions: Collection[str]) -> Bindings:
@@ -101,7 +101,7 @@ class Bindings:
             self,
             sessions=_without(self.sessions, sessions),
             unclaimed=self.unclaimed.difference(sessions),
-            leaving=self.leaving.difference(sessions),
+            leaving=_without(self.leaving, sessions),
         )
 
     # Retired attempts
@@ -114,7 +114,7 @@ class Bindings:
         return attrs.evolve(
             after,
             unclaimed=self.unclaimed.difference(late),
-            leaving=self.leaving.union(late),
+            leaving={**dict.fromkeys(late), **self.leaving},
             retired={**self.retired, **late},
         )
 
@@ -129,6 +129,18 @@ class Bindings:
         episodes = {session: self.sessions[session] for session in self.leaving}
         return tuple(sorted(s for s, e in episodes.items() if is_among(e, attempts)))
 
+    def removing(self, removal: int, sessions: Iterable[str]) -> Bindings:
+        """Take leaving sessions as being freed."""
+        leaving = {**self.leaving, **dict.fromkeys(sessions, removal)}
+        return attrs.evolve(self, leaving=leaving)
+
+    def removed_by(self, removal: int) -> tuple[str, ...]:
+        """Name the sessions that a removal has freed.
+
+        One that was bound anew meanwhile is not the one that was freed.
+        """
+        return tuple(s for s, number in self.leaving.items() if number == removal)
+
     def blockers(self) -> tuple[str, ...]:
         """Name the episodes whose sessions are not freed yet, as capture keys."""
         return tuple(sorted({self.sessions[s].capture_key for s in self.leaving}))
@@ -141,7 +153,7 @@ class Bindings:
         Live sessions always do; the scope only filters restored ones that nothing has
         claimed.
         """
-        left_out = self.leaving.union(self.unwanted(scope))
+        left_out = self.leaving.keys() | self.unwanted(scope)
         return tuple(session for session in self.sessions if session not in left_out)
 
     def unwanted(self, scope: frozenset[str] | None) -> tuple[str, ...]:

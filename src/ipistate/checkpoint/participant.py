@@ -207,8 +207,6 @@ class Control:
     """Calls that wait for the lock."""
     prepares: tuple[ControlCalled, ...] = ()
     """Prepares that wait, without the lock, for requests to end."""
-    removals: Mapping[int, frozenset[str]] = MappingProxyType({})
-    """The retired sessions that are being freed, by the number of the removal."""
     issued: int = 0
     """How many exports, writes, reads and removals have been numbered."""
     due: float = math.inf

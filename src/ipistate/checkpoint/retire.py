@@ -63,25 +63,24 @@ def settle(participant: Participant, emit: Emit) -> Participant:
 
 
 def _free(participant: Participant, leaving: Iterable[str], emit: Emit) -> Participant:
-    control = participant.control
-    unavailable = participant.gate.busy().union(*control.removals.values())
-    idle = tuple(session for session in leaving if session not in unavailable)
+    control, bindings = participant.control, participant.gate.bindings
+    busy, number = participant.gate.busy(), control.issued + 1
+    idle = tuple(s for s in leaving if bindings.leaving[s] is None and s not in busy)
     if not idle:
         return participant
-    number = control.issued + 1
     emit(Free(number, idle))
-    removals = {**control.removals, number: frozenset(idle)}
-    control = attrs.evolve(control, removals=removals, issued=number)
-    return with_control(participant, control)
+    bindings = bindings.removing(number, idle)
+    return Participant(
+        participant.settings,
+        attrs.evolve(participant.gate, bindings=bindings),
+        attrs.evolve(control, issued=number),
+    )
 
 
 def freed(participant: Participant, event: Freed) -> Participant:
     """Stop to track sessions that hold nothing any more."""
-    control, gate = participant.control, participant.gate
-    if event.removal not in control.removals:
+    gate = participant.gate
+    gone = gate.bindings.removed_by(event.removal)
+    if not gone:
         return participant
-    removals = dict(control.removals)
-    # A session that was bound anew meanwhile is not the one that was freed.
-    gone = removals.pop(event.removal) & gate.bindings.leaving
-    control = attrs.evolve(control, removals=removals)
-    return Participant(participant.settings, gate.untrack(gone), control)
+    return attrs.evolve(participant, gate=gate.untrack(gone))
