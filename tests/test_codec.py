@@ -502,3 +502,39 @@ def test_environments_are_objects():
             Environment.from_json(text)
 
         assert "wrong_type" == caught.value.code
+
+
+def taken(tree, adopt):
+    """Keep one part of a document and look at the others, as wrappers do."""
+    return adopt(tree["part"]), tree["number"]
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64, -(2**63) - 1, 10**30])
+def test_b04_numbers_outside_adopted_parts_are_exact(number):
+    """B04: what a builder reads itself is as exact as what it adopts."""
+    for text in (
+        f'{{"part":[1],"number":{number}}}',
+        f'{{"number":{number},"part":[1.5,"x"]}}',
+        f'{{"part":{{}},"number":[{{"a":{number}}}]}}',
+    ):
+        _, found = decode_as(text, taken)
+
+        assert json.loads(text)["number"] == found
+        assert float is not type(found)
+
+
+def test_b04_refusals_see_exact_numbers():
+    """B04: a builder that refuses has seen the number that stands in the text."""
+
+    def refuse(tree, _):
+        raise SchemaError("wrong", str(tree["number"]))
+
+    with pytest.raises(SchemaError) as caught:
+        decode_as('{"number":18446744073709551616}', refuse)
+
+    assert "18446744073709551616" == caught.value.message
+
+
+def test_large_floats_outside_adopted_parts():
+    """A float literal stays a float, wherever it stands."""
+    assert ([], 1e300) == decode_as('{"part":[],"number":1e300}', taken)

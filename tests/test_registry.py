@@ -137,6 +137,20 @@ def test_glossary_is_the_default():
     assert {"type": "string", "description": "Id of the order."} == schema
 
 
+def test_arguments_are_given_by_name():
+    """A parameter that no name reaches is refused when the tool is made."""
+
+    def only(world, what, /):
+        """Take an argument by position only."""
+
+    def many(world, *what):
+        """Take any number of arguments."""
+
+    for function in (only, many):
+        with pytest.raises(ValueError, match=f"{function.__name__} must take"):
+            tool(function)
+
+
 def test_table_of():
     """Groups are gathered in order; two tools of one name are refused."""
     one = tool(water)

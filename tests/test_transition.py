@@ -13,18 +13,21 @@ from ipistate import (
     TOOLS,
     EncodeError,
     Environment,
+    JsonArray,
     JsonObject,
     ToolCall,
     ToolError,
     Transition,
     call_tool,
     decode,
+    encode,
     freeze,
     replay,
 )
 from ipistate.testing import json_names, json_values, plain_json, worlds
 from ipistate.tools import RECORDS, table_of, tool
-from ipistate.values import MAX_DEPTH, trusted_object, with_member
+from ipistate.tools.world import append, create, enlist, place, record, update
+from ipistate.values import EMPTY_OBJECT, MAX_DEPTH, trusted_object, with_member
 
 
 WORLD = Environment.of(
@@ -179,6 +182,87 @@ def test_b22_a_users_tool_that_breaks_the_rules(how, kind, message):
     assert (
         f"Error executing tool 'broken' ({kind}): {done.error.message}" == done.output
     )
+
+
+ODD_PARTS = {
+    "date": dt.date(2026, 3, 1),
+    "nan": float("nan"),
+    "set": {1},
+    "key": {1: 2},
+}
+
+
+def storing(world, how, what):
+    """Store something with the operations that tools are written with."""
+    odd = ODD_PARTS[what]
+    if how == "update":
+        return update(world, ("patients", "Patient", "P-1"), {"at": odd}, "done")
+    if how == "create":
+        return create(world, "rows", ("id", "R-"), {"at": odd})
+    if how == "enlist":
+        return enlist(world, "rows", ("id", "R-"), {"at": odd})
+    return append(world, "messages", record(at=odd)), "done"
+
+
+@pytest.mark.parametrize("how", ["update", "create", "enlist", "append"])
+@pytest.mark.parametrize("what", ODD_PARTS)
+def test_b22_operations_store_json_only(how, what):
+    """B22: no operation that stores takes what JSON cannot carry."""
+    tools = table_of([tool(storing)])
+    done = call_tool(WORLD, "storing", {"how": how, "what": what}, tools=tools)
+
+    assert "EncodeError" == done.error.type
+    assert WORLD is done.environment
+
+
+def test_b26_operations_keep_no_foreign_list():
+    """B26: plain data that is stored is copied first."""
+    mine = [1]
+    world = append(WORLD.document, "rows", record(list=mine))
+    world, _ = update(world, ("patients", "Patient", "P-1"), {"list": mine}, "done")
+    before = encode(world)
+    mine.append(2)
+
+    assert before == encode(world)
+    assert JsonArray is type(world["patients"]["P-1"]["list"])
+
+
+def growing(world):
+    """Nest the whole world once more."""
+    return place(EMPTY_OBJECT, "inner", world), "done"
+
+
+def test_b17_a_users_tool_cannot_nest_without_end():
+    """B17: the limit is checked on the resulting world, call after call."""
+    tools = table_of([tool(growing)])
+    world = Environment.of({})
+    for _ in range(MAX_DEPTH - 1):
+        step = call_tool(world, "growing", {}, tools=tools)
+        assert step.error is None
+        world = step.environment
+    refused = call_tool(world, "growing", {}, tools=tools)
+
+    assert "EncodeError" == refused.error.type
+    assert world is refused.environment
+    assert world.document == Environment.from_json(world.to_json()).document
+
+
+class Speechless(Exception):
+    """An error that cannot even be printed."""
+
+    def __str__(self):
+        raise RuntimeError
+
+
+def test_an_error_that_cannot_be_printed():
+    """A tool's exception is an answer even if it cannot be printed."""
+
+    def fail(world):
+        raise Speechless
+
+    done = call_tool(WORLD, "fail", {}, tools=table_of([tool(fail)]))
+
+    assert "Error executing tool 'fail' (Speechless): " == done.output
 
 
 def test_a_users_tool_may_return_plain_data():

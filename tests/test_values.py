@@ -552,3 +552,10 @@ def test_names_that_become_equal():
     value = freeze({"\ud83d\ude00": 1, "b": 2, "😀": 3})
 
     assert '{"😀":3,"b":2}' == encode(value).decode()
+
+
+@pytest.mark.parametrize("base", [JsonObject, JsonArray])
+def test_b32_frozen_containers_have_no_subclasses(base):
+    """B32: a subclass is refused when it is defined, since storage would lose it."""
+    with pytest.raises(TypeError, match="cannot be subclassed"):
+        type("Sub", (base,), {})

@@ -81,6 +81,13 @@ def test_place_elsewhere(container, name):
     assert ("AttributeError", expected) == refusal(w.push, container, 1)
 
 
+def test_place_with_a_key_that_is_no_text():
+    """Keys of an object are strings."""
+    assert ("TypeError", "keys are strings, not int") == refusal(
+        w.place, freeze({}), 5, 1
+    )
+
+
 def test_push():
     """An element goes to the end of a new array; an object has no append."""
     array = freeze([[1]])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 import orjson
 
-from ipistate.errors import DecodeError, EncodeError, preview
+from ipistate.errors import DecodeError, EncodeError, IpiStateError, preview
 from ipistate.values import (
     MAX_DEPTH,
     MAX_INTEGER_DIGITS,
@@ -23,6 +23,8 @@ from ipistate.values import (
     fill_array,
     fill_object,
     freeze,
+    is_array,
+    is_object,
 )
 
 
@@ -61,15 +63,15 @@ def decode_as(
 ) -> T:
     """Parse a JSON text and build a value from the plain tree, which nobody else holds.
 
-    ``build(tree, adopt)`` passes the parts it wants to keep to ``adopt``, which freezes
-    them. It may run a second time, on a tree from a slower and exact parser, so it must
-    be pure.
+    ``build(tree, adopt)`` passes the parts it wants to keep to ``adopt``, which consumes
+    them and returns them frozen. All numbers it sees are exact in the end: if one may
+    not be, ``build`` runs again on a tree from a slower parser, so it must be pure.
 
     Raises:
         DecodeError: As ``decode``.
     """
     try:
-        return build(orjson.loads(data), _adopt)
+        return _build_fast(orjson.loads(data), build)
     except (orjson.JSONDecodeError, _Inexact):
         pass
     try:
@@ -78,6 +80,33 @@ def decode_as(
         raise DecodeError(
             error.code, error.message, error.path, error.preview
         ) from None
+
+
+def _build_fast(tree: Any, build: Callable[[Any, Freeze], T]) -> T:
+    adopted: set[int] = set()
+
+    def adopt(part: Any) -> JsonValue:
+        adopted.add(id(part))
+        return _adopt(part)
+
+    try:
+        value = build(tree, adopt)
+    except IpiStateError:
+        # It may be about a number that was not read exactly.
+        _check_rest(tree, adopted)
+        raise
+    _check_rest(tree, adopted)
+    return value
+
+
+def _check_rest(tree: Any, adopted: set[int]) -> None:
+    # What was adopted has been checked, and is known by its identity.
+    if tree.__class__ is float:
+        _check_exact(tree)
+    elif id(tree) not in adopted and (is_object(tree) or is_array(tree)):
+        for part in tree.values() if is_object(tree) else tree:
+            if part.__class__ is not str:
+                _check_rest(part, adopted)
 
 
 def _adopt(tree: Any) -> JsonValue:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _require_object(_: object, __: object, document: Any) -> None:
-    if not isinstance(document, JsonObject):
+    if document.__class__ is not JsonObject:
         raise SchemaError(
             "wrong_type", "an environment is a JSON object", preview=preview(document)
         )

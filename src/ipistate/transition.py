@@ -13,7 +13,7 @@ from ipistate.tools import TOOLS
 from ipistate.tools.binding import bind
 from ipistate.tools.registry import Tool
 from ipistate.tools.semantics import Refused, type_name
-from ipistate.values import EMPTY_OBJECT, JsonObject, JsonValue, freeze
+from ipistate.values import EMPTY_OBJECT, JsonObject, JsonValue, check_depth, freeze
 
 
 def _frozen_arguments(members: Mapping[str, object]) -> JsonObject:
@@ -83,11 +83,13 @@ def call_tool(
     try:
         document, reply = tool.run(environment.document, **bind(tool, given))
         changed = _checked(environment, document)
+        if tool is not TOOLS.get(name):
+            check_depth(changed.document)
         output = reply if isinstance(reply, str) else render(reply)
     except Refused as refused:
         return _failed(environment, name, refused.kind, refused.message)
     except Exception as error:  # noqa: BLE001 - a user's tool may raise anything
-        return _failed(environment, name, type(error).__name__, str(error))
+        return _failed(environment, name, type(error).__name__, _text_of(error))
     return Transition(changed, output)
 
 
@@ -98,6 +100,13 @@ def _checked(environment: Environment, document: JsonObject) -> Environment:
         # A user's tool may build plain data; what is not JSON is refused with its path.
         return Environment.of(document)
     return Environment(document)
+
+
+def _text_of(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - that, too, is a user's code
+        return ""
 
 
 def _failed(environment: Environment, name: str, kind: str, message: str) -> Transition:

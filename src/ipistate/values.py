@@ -61,6 +61,7 @@ class JsonObject(dict[str, "JsonValue"]):
 
     Raises:
         EncodeError: A name or a value is not JSON; the error names its path.
+        TypeError: ``members`` is neither a mapping nor pairs (as for ``dict``).
     """
 
     # Filled by codec.render; a memo of a pure function, so sharing it is harmless.
@@ -75,6 +76,9 @@ class JsonObject(dict[str, "JsonValue"]):
 
     def __init__(self, members: Mapping[str, object] | Iterable[Any] = ()) -> None:
         """Do nothing: the object is complete, and calling this again changes nothing."""
+
+    def __init_subclass__(cls) -> NoReturn:
+        raise TypeError("JsonObject cannot be subclassed: it would not survive storage")
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
@@ -127,6 +131,9 @@ class JsonArray(list["JsonValue"]):
 
     def __init__(self, elements: Iterable[object] = ()) -> None:
         """Do nothing: the array is complete, and calling this again changes nothing."""
+
+    def __init_subclass__(cls) -> NoReturn:
+        raise TypeError("JsonArray cannot be subclassed: it would not survive storage")
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = extend = insert = remove = pop = _refuse
@@ -252,6 +259,15 @@ def freeze(value: object) -> JsonValue:
     return _frozen(value, (), 1)
 
 
+def as_json(value: Any) -> JsonValue:
+    """Freeze a value unless a look at its type shows that it is frozen: for hot paths.
+
+    Raises:
+        EncodeError: As ``freeze``.
+    """
+    return value if value.__class__ in _FROZEN else freeze(value)
+
+
 def thaw(value: JsonValue) -> Any:
     """Return a plain, mutable copy (``dict``, ``list``) of a JSON value."""
     if isinstance(value, dict):
@@ -309,6 +325,16 @@ def depth(value: JsonValue) -> int:
         if part.__class__ is not str and isinstance(part, _CONTAINERS):
             deepest = max(deepest, depth(part))
     return deepest + 1
+
+
+def check_depth(value: JsonValue) -> None:
+    """Refuse a value that unchecked operations have nested too deeply.
+
+    Raises:
+        EncodeError: ``too_deep``.
+    """
+    if depth(value) > MAX_DEPTH:
+        raise _too_deep(())
 
 
 _Path: TypeAlias = tuple[str | int, ...]
@@ -385,6 +411,8 @@ def _too_deep(path: _Path) -> EncodeError:
         "too_deep", f"more than {MAX_DEPTH} levels of nesting", json_path(path[:8])
     )
 
+
+_FROZEN: Final = frozenset((str, bool, type(None), JsonObject, JsonArray))
 
 EMPTY_OBJECT: Final = JsonObject()
 EMPTY_ARRAY: Final = JsonArray()

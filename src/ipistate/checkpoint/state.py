@@ -13,7 +13,14 @@ import attrs
 from ipistate.checkpoint.migration import MigrationChain
 from ipistate.codec import decode_as
 from ipistate.environment import Environment
-from ipistate.errors import Problem, SchemaError, json_path, preview
+from ipistate.errors import (
+    DecodeError,
+    EncodeError,
+    Problem,
+    SchemaError,
+    json_path,
+    preview,
+)
 from ipistate.values import JsonObject, freeze, trusted_object
 
 
@@ -97,10 +104,11 @@ class IPICheckpointState:
         if older and chain.problem_of(document) is None:
             members = {name: adopt(member) for name, member in document.items()}
             document, adopt = chain.upgrade(trusted_object(members)), freeze
-        problems = tuple(_problems(document, chain))
-        if problems:
-            raise SchemaError.of(problems)
-        return cls(Environment(adopt(document["environment"])))  # type: ignore[arg-type]
+        SchemaError.raise_for(_problems(document, chain))
+        try:
+            return cls(Environment(adopt(document["environment"])))  # type: ignore[arg-type]
+        except (DecodeError, EncodeError) as error:
+            raise error.below("environment") from None
 
     def to_json(self) -> bytes:
         """Write the state as compact JSON, key order kept."""

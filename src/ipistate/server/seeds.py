@@ -101,6 +101,4 @@ def _world(row: dict[str, Any], build: _Bound, *path: str) -> Environment:
     try:
         return build(members)
     except (DecodeError, EncodeError) as error:
-        where = json_path(inner) + error.path[1:]
-        kind = type(error)
-        raise kind(error.code, error.message, where, error.preview) from None
+        raise error.below(*inner) from None

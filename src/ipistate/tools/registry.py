@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from inspect import Parameter, cleandoc, signature
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
 from ipistate.tools.glossary import GLOSSARY
 from ipistate.values import JsonObject, JsonValue, freeze
 
+
+_NAMELESS: Final = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)
 
 Function: TypeAlias = Callable[..., tuple[JsonObject, JsonValue]]
 
@@ -70,8 +72,13 @@ def tool(
         reads: Collections it looks at.
         writes: Collections it may change.
         glossary: JSON Schema of each parameter by name; others accept anything.
+
+    Raises:
+        ValueError: A parameter after the world cannot be given by name.
     """
     _, *parameters = signature(function).parameters.values()
+    if any(parameter.kind in _NAMELESS for parameter in parameters):
+        raise ValueError(f"{function.__name__} must take its arguments by name")
     named = [p for p in parameters if p.kind is not Parameter.VAR_KEYWORD]
     required = tuple(p.name for p in named if p.default is Parameter.empty)
     return Tool(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from ipistate.codec import encode
 from ipistate.values import (
     MAX_INTEGER_DIGITS,
     JsonArray,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_REPEAT: Final = 1_000_000
-"""Longest text or array that a product may build; Python's own limit is memory."""
+"""Characters of the longest text, or bytes of the array's JSON, from a product."""
 
 
 class Refused(Exception):
@@ -212,7 +213,9 @@ def _repeated(sequence: str | JsonArray, count: JsonValue) -> JsonValue:
     if not -(2**63) <= count < 2**63:
         shown = "cannot fit 'int' into an index-sized integer"
         raise Refused("OverflowError", shown)
-    if len(sequence) * count > MAX_REPEAT:
+    # Elements may be large themselves, so an array counts by its text.
+    size = len(sequence) if isinstance(sequence, str) else len(encode(sequence))
+    if size * count > MAX_REPEAT:
         raise Refused("MemoryError", f"the result is longer than {MAX_REPEAT:,}")
     repeated = sequence * count
     return whole_text(repeated) if isinstance(repeated, str) else repeated

@@ -27,6 +27,7 @@ from ipistate.values import (
     JsonArray,
     JsonObject,
     JsonValue,
+    as_json,
     depth,
     trusted_object,
     with_addition,
@@ -57,12 +58,17 @@ def place(container: JsonValue, key: JsonValue, value: JsonValue) -> JsonValue:
     """Return a container with ``value`` under ``key`` (``C[k] = v``).
 
     A key that is there keeps its position, a new one goes last.
+
+    Raises:
+        EncodeError: ``value`` is not JSON; likewise in all functions that store.
     """
     if isinstance(container, dict):
-        return with_member(container, key, value)  # type: ignore[arg-type]
+        if isinstance(key, str):
+            return with_member(container, key, as_json(value))
+        raise Refused("TypeError", f"keys are strings, not {type_name(key)}")
     if isinstance(container, list):
         where = index_of(container, key, "list assignment index out of range")
-        return with_element(container, where, value)
+        return with_element(container, where, as_json(value))
     shown = f"'{type_name(container)}' object does not support item assignment"
     raise Refused("TypeError", shown)
 
@@ -70,7 +76,7 @@ def place(container: JsonValue, key: JsonValue, value: JsonValue) -> JsonValue:
 def push(container: JsonValue, value: JsonValue) -> JsonArray:
     """Return an array with one more element (``push C``)."""
     if isinstance(container, list):
-        return with_addition(container, value)
+        return with_addition(container, as_json(value))
     raise no_attribute(container, "append")
 
 
@@ -88,13 +94,13 @@ def with_collection(
     """
     if level + depth(put) > MAX_DEPTH:
         raise Refused("ValueError", f"more than {MAX_DEPTH} levels of nesting")
-    return with_member(world, collection, content)
+    return with_member(world, collection, as_json(content))
 
 
 def assign(row: JsonValue, members: Mapping[str, JsonValue]) -> JsonValue:
     """Return a record with fields set as given (``set rec.f v``)."""
     if members and isinstance(row, dict):
-        return with_members(row, members)
+        return with_members(row, {n: as_json(value) for n, value in members.items()})
     for name, value in members.items():
         row = place(row, name, value)
     return row
@@ -169,9 +175,9 @@ def create(
     content = world.get(collection, EMPTY_OBJECT)
     used = content if isinstance(content, dict) else EMPTY_OBJECT
     new_id = derive_id(prefix, members, collection, used, len(used))
-    record = trusted_object({id_name: new_id, **members})
-    changed = place(content, new_id, record)
-    return with_collection(world, collection, changed, record, 2), record
+    row = record(**{id_name: new_id, **members})
+    changed = place(content, new_id, row)
+    return with_collection(world, collection, changed, row, 2), row
 
 
 def enlist(
@@ -186,8 +192,8 @@ def enlist(
     rows = content if isinstance(content, list) else EMPTY_ARRAY
     used = {text(row.get(id_name)) for row in rows if isinstance(row, dict)}
     new_id = derive_id(prefix, members, collection, used, len(rows))
-    record = trusted_object({id_name: new_id, **members})
-    return append(world, collection, record), record
+    row = record(**{id_name: new_id, **members})
+    return append(world, collection, row), row
 
 
 def append(world: JsonObject, collection: str, row: JsonObject) -> JsonObject:
@@ -208,4 +214,4 @@ def truthy(**members: JsonValue) -> dict[str, JsonValue]:
 
 def record(**members: JsonValue) -> JsonObject:
     """Build a record; its members stand in the order of the arguments."""
-    return trusted_object(members)
+    return trusted_object({name: as_json(value) for name, value in members.items()})
