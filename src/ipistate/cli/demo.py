@@ -5,8 +5,9 @@ from __future__ import annotations
 import tempfile
 
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 import httpx
@@ -18,14 +19,16 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
-from rich.text import Text
 
+from ipistate.cli.demo_tables import show
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
 from ipistate.cli.files import read_tasks
 from ipistate.cli.interrupt import run_interruptibly
-from ipistate.cli.terminal import emit, note, stderr_console, stdout_console, table
+from ipistate.cli.terminal import emit, note, stderr_console
 from ipistate.codec import encode
-from ipistate.demo.plan import Rollout, plan
+from ipistate.demo.full import run_full
+from ipistate.demo.kills import run_rounds
+from ipistate.demo.plan import Rollout, plan, plan_for
 from ipistate.demo.run import run
 from ipistate.demo.scripts import builtin_scripts, derive
 from ipistate.demo.workplace import Workplace
@@ -34,12 +37,15 @@ from ipistate.values import freeze
 
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Coroutine, Generator, Sequence
 
-    from rich.console import Console
-
+    from ipistate.cli.demo_tables import AnyReport
     from ipistate.demo.play import Recording
-    from ipistate.demo.report import Line, Outcome, Report
+    from ipistate.demo.run import Watcher
+
+Demo: TypeAlias = (
+    "Callable[[Sequence[Rollout], Workplace, Watcher], Coroutine[Any, Any, AnyReport]]"
+)
 
 
 @click.command("demo", epilog=LEGEND)
@@ -57,6 +63,29 @@ if TYPE_CHECKING:
     help="How many rollouts are played, twice each.",
 )
 @click.option(
+    "--sessions",
+    type=click.IntRange(1, 10_000),
+    help="How many sessions are live at the checkpoint; goes before --rollouts.",
+)
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Kill twice, with a checkpoint of what nobody has continued in between, and "
+    "retire some rollouts, which start over.",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, 10_000),
+    help="Kill this often, at random moments of a commit or a restore, instead.",
+)
+@click.option(
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Chooses the moments of --rounds.",
+)
+@click.option(
     "--json",
     "json_file",
     metavar="FILE",
@@ -68,10 +97,14 @@ if TYPE_CHECKING:
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep the checkpoint, the server logs and the result rows in this directory.",
 )
-def command(
+def command(  # noqa: PLR0913 - one for each option
     *,
     tasks: str | None,
     rollouts: int,
+    sessions: int | None,
+    full: bool,
+    rounds: int | None,
+    seed: int,
     json_file: str | None,
     keep: Path | None,
 ) -> None:
@@ -83,16 +116,30 @@ def command(
     cookie it held. A second server plays the same rollouts without interruption.
     Exit code 0 only if every reply is the same and nothing was lost.
 
+    With --full the restored sessions are checkpointed again before any of them goes
+    on, and that server is killed as well. With --rounds each round kills a server at
+    a random moment, and a fresh one restores the newest complete checkpoint.
+
     \b
       ipistate demo
       ipistate demo --tasks tasks.jsonl --rollouts 20 --json demo.json --keep out
+      ipistate demo --full --sessions 1000
+      ipistate demo --rounds 50
     """  # noqa: D301
-    played = _planned(tasks, rollouts)
-    report = _report(played, keep)
+    if full and rounds is not None:
+        raise click.UsageError("--full and --rounds are two demos; choose one")
+    played = _planned(tasks, rollouts, sessions)
+    demo: Demo = run_full if full else run
+    cut = sum(one.cut is not None for one in played)
+    steps = 2 * len(played) + cut
+    if rounds is not None:
+        demo = partial(run_rounds, count=rounds, seed=seed)
+        steps = (1 + 3 * rounds) * cut
+    report = _report(played, keep, demo, steps)
     if json_file == "-":
         emit(report.to_document())
     else:
-        _show(report)
+        show(report)
         if json_file is not None:
             with refusing(json_file):
                 text = encode(freeze(report.to_document()))
@@ -102,17 +149,25 @@ def command(
         click.get_current_context().exit(Exit.FINDINGS)
 
 
-def _planned(tasks: str | None, count: int) -> tuple[Rollout, ...]:
+def _planned(
+    tasks: str | None, rollouts: int, sessions: int | None
+) -> tuple[Rollout, ...]:
     if tasks is None:
-        return plan(builtin_scripts(), count)
-    rows = enumerate(read_tasks(tasks), 1)
-    return plan([derive(f"row-{number}", task) for number, task in rows], count)
+        scripts = builtin_scripts()
+    else:
+        rows = enumerate(read_tasks(tasks), 1)
+        scripts = tuple(derive(f"row-{number}", task) for number, task in rows)
+    if sessions is not None:
+        return plan_for(scripts, sessions)
+    return plan(scripts, rollouts)
 
 
-def _report(rollouts: Sequence[Rollout], keep: Path | None) -> Report:
-    with _directory(keep) as root, _progress(rollouts) as watch:
+def _report(
+    rollouts: Sequence[Rollout], keep: Path | None, demo: Demo, steps: int
+) -> AnyReport:
+    with _directory(keep) as root, _progress(steps) as watch:
         try:
-            return run_interruptibly(run(rollouts, Workplace(root), watch))
+            return run_interruptibly(demo(rollouts, Workplace(root), watch))
         except (IpiStateError, httpx.HTTPError) as error:
             note(f"the demo could not be played to its end: {error}")
             raise click.exceptions.Exit(Exit.FINDINGS) from error
@@ -150,7 +205,7 @@ class _Bar:
 
 
 @contextmanager
-def _progress(rollouts: Sequence[Rollout]) -> Generator[_Bar]:
+def _progress(total: int) -> Generator[_Bar]:
     console = stderr_console()
     columns = (
         TextColumn("{task.description:<12}"),
@@ -158,63 +213,8 @@ def _progress(rollouts: Sequence[Rollout]) -> Generator[_Bar]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    total = 2 * len(rollouts) + sum(one.cut is not None for one in rollouts)
     progress = Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     )
     with progress:
         yield _Bar(progress, total)
-
-
-def _show(report: Report) -> None:
-    console = stdout_console()
-    _show_worlds(console, [one for one in report.outcomes if one.cut is not None])
-    lines = [_cells(line) for line in (*report.lines, report.total)]
-    heads = ["domain", "rollouts", "at checkpoint", "continued", "reward"]
-    heads += ["injection followed", "identical"]
-    console.print(table(heads, lines, numbers=range(1, 7)))
-    console.print()
-    for one in report.outcomes:
-        if one.difference is not None:
-            console.print(Text(f"{one.rollout_id}: {one.difference}", "red"))
-    console.print(_verdict(report))
-
-
-def _show_worlds(console: Console, exported: Sequence[Outcome]) -> None:
-    rows = [
-        [one.rollout_id, one.row, f"{one.cut} of {one.calls}", _changes(one)]
-        for one in exported
-        if one.changes
-    ]
-    heads = ["exported world", "row", "calls made", "changed against its seed"]
-    if rows:
-        console.print(table(heads, rows))
-    same = len(exported) - len(rows)
-    console.print(f"{same} more exported worlds are as they were seeded so far\n")
-
-
-def _changes(outcome: Outcome) -> str:
-    return "; ".join(str(change) for change in outcome.changes)
-
-
-def _cells(line: Line) -> list[object]:
-    return [
-        line.domain,
-        line.rollouts,
-        line.at_checkpoint,
-        line.continued,
-        f"{line.reward:.2f}",
-        line.injection_followed,
-        f"{line.identical}/{line.rollouts}",
-    ]
-
-
-def _verdict(report: Report) -> Text:
-    evidence, total = report.evidence, report.total
-    told = (
-        f"server {evidence.killed_pid} ended with {evidence.kill_status} (SIGKILL), "
-        f"server {evidence.fresh_pid} restored {len(evidence.restored)} sessions; "
-        f"{total.identical} of {total.rollouts} rollouts identical, "
-        f"{len(report.lost)} lost, {report.seconds:.1f} s"
-    )
-    return Text(told, "bold green" if report.ok else "bold red")

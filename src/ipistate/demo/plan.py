@@ -48,6 +48,17 @@ def plan(scripts: Iterable[Script], count: int) -> tuple[Rollout, ...]:
     return tuple(_rollout(dealt, number, width) for number in range(count))
 
 
+def plan_for(scripts: Iterable[Script], sessions: int) -> tuple[Rollout, ...]:
+    """Deal as many rollouts as it takes for so many to be live at the checkpoint.
+
+    Raises:
+        ValueError: There are no scripts to deal.
+    """
+    dealt = plan(scripts, 2 * sessions)
+    live = [number for number, rollout in enumerate(dealt) if rollout.cut is not None]
+    return dealt[: live[sessions - 1] + 1]
+
+
 def in_turn(scripts: Iterable[Script]) -> list[Script]:
     """Order scripts so that domains alternate and each keeps its own order."""
     seen: dict[str | None, int] = {}

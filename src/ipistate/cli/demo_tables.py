@@ -1,0 +1,157 @@
+"""The demo's reports as tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from rich.text import Text
+
+from ipistate.cli.terminal import stdout_console, table
+from ipistate.demo.full_report import FullReport
+from ipistate.demo.rounds import RoundsReport
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from ipistate.demo.full_report import Stage
+    from ipistate.demo.report import Line, Outcome, Outcomes, Report
+    from ipistate.demo.rounds import RoundsLine
+
+
+AnyReport: TypeAlias = "Report | FullReport | RoundsReport"
+
+
+def show(report: AnyReport) -> None:
+    """Write a report to standard output."""
+    console = stdout_console()
+    if isinstance(report, RoundsReport):
+        _show_rounds(console, report)
+        return
+    _show_worlds(console, [one for one in report.outcomes if one.cut is not None])
+    _show_outcomes(console, report)
+    if isinstance(report, FullReport):
+        _show_stages(console, report)
+    told = _told_in_full(report) if isinstance(report, FullReport) else _told(report)
+    console.print(Text(told, _style(report.ok)))
+
+
+def _style(ok: bool) -> str:  # noqa: FBT001
+    return "bold green" if ok else "bold red"
+
+
+def _show_outcomes(console: Console, report: Outcomes) -> None:
+    lines = [_cells(line) for line in (*report.lines, report.total)]
+    heads = ["domain", "rollouts", "at checkpoint", "continued", "reward"]
+    heads += ["injection followed", "identical"]
+    console.print(table(heads, lines, numbers=range(1, 7)))
+    console.print()
+    for one in report.outcomes:
+        if one.difference is not None:
+            console.print(Text(f"{one.rollout_id}: {one.difference}", "red"))
+
+
+def _show_worlds(console: Console, exported: Sequence[Outcome]) -> None:
+    rows = [
+        [one.rollout_id, one.row, f"{one.cut} of {one.calls}", _changes(one)]
+        for one in exported
+        if one.changes
+    ]
+    heads = ["exported world", "row", "calls made", "changed against its seed"]
+    if rows:
+        console.print(table(heads, rows))
+    same = len(exported) - len(rows)
+    console.print(f"{same} more exported worlds are as they were seeded so far\n")
+
+
+def _changes(outcome: Outcome) -> str:
+    return "; ".join(str(change) for change in outcome.changes)
+
+
+def _cells(line: Line) -> list[object]:
+    return [
+        line.domain,
+        line.rollouts,
+        line.at_checkpoint,
+        line.continued,
+        f"{line.reward:.2f}",
+        line.injection_followed,
+        f"{line.identical}/{line.rollouts}",
+    ]
+
+
+def _told(report: Report) -> str:
+    evidence, total = report.evidence, report.total
+    return (
+        f"server {evidence.killed_pid} ended with {evidence.kill_status} (SIGKILL), "
+        f"server {evidence.fresh_pid} restored {len(evidence.restored)} sessions; "
+        f"{total.identical} of {total.rollouts} rollouts identical, "
+        f"{len(report.lost)} lost, {report.seconds:.1f} s"
+    )
+
+
+def _show_stages(console: Console, report: FullReport) -> None:
+    heads = ["checkpoint", "records", "server", "ended with", "restored", "held"]
+    lines = [_stage_cells(stage) for stage in (report.first, report.second)]
+    console.print(table(heads, lines, numbers=range(1, 6)))
+    console.print()
+
+
+def _stage_cells(stage: Stage) -> list[object]:
+    return [
+        stage.manifest["checkpoint_id"],
+        stage.manifest["record_count"],
+        stage.pid,
+        stage.status,
+        len(stage.restored),
+        stage.sessions,
+    ]
+
+
+def _told_in_full(report: FullReport) -> str:
+    total, retired = report.total, report.retired
+    return (
+        f"{report.carried} of {total.at_checkpoint} second exports equal the first; "
+        f"{len(retired.rollouts)} rollouts retired, {retired.refused} late calls "
+        f"refused, {retired.admitted} not, and started over; "
+        f"{total.identical} of {total.rollouts} rollouts identical, "
+        f"{len(report.lost)} lost, {len(report.doubled)} doubled, "
+        f"{report.sessions_left} sessions left, {report.seconds:.1f} s"
+    )
+
+
+def _show_rounds(console: Console, report: RoundsReport) -> None:
+    heads = ["killed during", "answered", "restored", "rounds", "moments"]
+    heads += ["rollouts", "lost", "doubled", "different"]
+    lines = [_rounds_cells(line) for line in report.lines]
+    console.print(table(heads, lines, numbers=(3, *range(5, 9))))
+    console.print()
+    for one in report.rounds:
+        faults = [*one.lost, *one.doubled, *one.different]
+        if not one.ok:
+            console.print(Text(f"round {one.number}: {'; '.join(faults)}", "red"))
+    lost, doubled, different = (
+        sum(getattr(line, name) for line in report.lines)
+        for name in ("lost", "doubled", "different")
+    )
+    told = (
+        f"{len(report.rounds)} rounds with seed {report.seed}: {lost} lost, "
+        f"{doubled} doubled, {different} different, {report.seconds:.1f} s"
+    )
+    console.print(Text(told, _style(report.ok)))
+
+
+def _rounds_cells(line: RoundsLine) -> list[object]:
+    return [
+        line.operation,
+        "yes" if line.answered else "no",
+        f"{line.newest} checkpoint",
+        line.rounds,
+        f"{line.earliest * 1000:.1f} to {line.latest * 1000:.1f} ms",
+        line.rollouts,
+        line.lost,
+        line.doubled,
+        line.different,
+    ]
