@@ -563,18 +563,64 @@ def test_an_unreadable_disk_is_a_refusal(directory, tmp_path, monkeypatch):
     """Check 12: an error of the system becomes a refusal, not a crash."""
     place_example(tmp_path)
 
-    for name, suffix in (("read_bytes", ".json"), ("open", ".jsonl")):
-        real = getattr(Path, name)
+    real = os.open
 
-        def broken(path, *arguments, real=real, suffix=suffix, **options):
-            if path.suffix == suffix:
+    for suffix in (".json", ".jsonl"):
+
+        def broken(path, *arguments, suffix=suffix):
+            if Path(path).suffix == suffix:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
-            return real(path, *arguments, **options)
+            return real(path, *arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Path, name, broken)
+            patch.setattr(os, "open", broken)
 
             assert f"{suffix}: Input/output error" in refusal(directory.read, CODEC)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")],
+    ids=["fifo", "directory", "device without an end"],
+)
+@pytest.mark.parametrize("name", ["manifest.json", f"records-{EXAMPLE_DIGEST}.jsonl"])
+def test_what_is_no_regular_file_is_refused_at_once(directory, tmp_path, name, make):
+    """Nothing waits for the writer of a fifo or reads a device; nothing stays open."""
+    file = place_example(tmp_path) / name
+    file.unlink()
+    make(file)
+    before = len([*Path("/dev/fd").iterdir()])
+
+    assert f"{name} is not a regular file" in refusal(directory.read, CODEC)
+    assert before == len([*Path("/dev/fd").iterdir()])
+
+
+def test_a_fifo_in_the_manifest_s_place_refuses_a_commit(directory, tmp_path):
+    """A writer that finds a manifest reads it, and does not wait for a fifo's writer."""
+    path = tmp_path / "gym" / "resources" / "ipi"
+    path.mkdir(parents=True)
+    os.mkfifo(path / "manifest.json")
+
+    assert "not a regular file" in refusal(write, directory)
+
+
+def test_a_file_that_grows_while_it_is_read_is_refused(directory, tmp_path):
+    """No more is read than the size that the file had, and the digest tells."""
+    records = place_example(tmp_path) / f"records-{EXAMPLE_DIGEST}.jsonl"
+
+    class Growing(EnvironmentCodec):
+        """A codec during whose work somebody appends to the file."""
+
+        def decode(self, tree, adopt):
+            """Append a line without an end."""
+            with records.open("ab") as file:
+                file.write(b"x" * 100_000)
+            return EnvironmentCodec.decode(self, tree, adopt)
+
+    message = refusal(directory.read, Growing())
+
+    assert "SHA-256" in message
+    assert "line 3: $: Expecting value" in message
 
 
 def test_b37_one_invalid_record_refuses_the_batch(directory, tmp_path):

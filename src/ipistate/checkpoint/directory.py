@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import tempfile
 
 from contextlib import contextmanager, suppress
@@ -31,7 +32,7 @@ from ipistate.errors import CheckpointError, DecodeError, IpiStateError, preview
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterable
+    from collections.abc import Collection, Generator, Iterable, Iterator
 
     from ipistate.checkpoint.state import StateCodec
 
@@ -131,7 +132,7 @@ class CheckpointDirectory:
         path = self._path() / MANIFEST
         with _as_refusal(MANIFEST):
             try:
-                data = path.read_bytes()
+                data = _read_bytes(path)
             except (FileNotFoundError, NotADirectoryError):
                 raise _invalid(f"{path} does not exist: no checkpoint here") from None
             return read_manifest(data, self.kind, self.instance)
@@ -159,8 +160,8 @@ class CheckpointDirectory:
         manifest = self.read_manifest()
         reading = _Reading(manifest, codec, None if scope is None else frozenset(scope))
         with _as_refusal(manifest.records_file):
-            with (self._path() / manifest.records_file).open("rb") as file:
-                for line in file:
+            with _opened(self._path() / manifest.records_file) as file:
+                for line in _lines(file):
                     reading.take(line)
             return Restorable(manifest, reading.finish())
 
@@ -224,6 +225,38 @@ def _as_refusal(name: str | None = None) -> Generator[None]:
     except ValueError as error:
         # Not JSON, not a record, or a path that the system cannot even be asked for.
         raise _invalid(f"{prefix}{error}") from error
+
+
+@contextmanager
+def _opened(path: Path) -> Generator[IO[bytes]]:
+    # A directory may come from anybody: opening a fifo would wait for its writer, and a
+    # device has no end.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        _check_regular(descriptor, path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    with os.fdopen(descriptor, "rb") as file:
+        yield file
+
+
+def _check_regular(descriptor: int, path: Path) -> None:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise _invalid(f"{path} is not a regular file")
+
+
+def _read_bytes(path: Path) -> bytes:
+    with _opened(path) as file:
+        return file.read()
+
+
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    # Of a file that grows one byte too many is read, and the digest tells.
+    rest = os.fstat(file.fileno()).st_size + 1
+    while line := file.readline(rest):
+        rest -= len(line)
+        yield line
 
 
 def _make_directories(path: Path) -> None:
@@ -298,7 +331,7 @@ def _publish(path: Path, temporary: Path, manifest: Manifest) -> None:
 
 def _compare_with_published(path: Path, manifest: Manifest) -> None:
     try:
-        published = decode((path / MANIFEST).read_bytes())
+        published = decode(_read_bytes(path / MANIFEST))
     except DecodeError:
         published = None
     if published == manifest.to_document():
