@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 
 from collections import Counter
@@ -32,6 +33,9 @@ settings.load_profile(PROFILE)
 if PROFILE == "mutation":
     # A mutated function is called through two others, and values are 200 levels deep.
     sys.setrecursionlimit(5000)
+
+CHECKLIST = re.compile(r"::test_(d[0-9]{2}_\w+)")
+"""Tests named after a line of the checkpoint protocol's conformance checklist."""
 
 PROVEN = pytest.StashKey[Counter[str]]()
 
@@ -72,7 +76,22 @@ def proven(request):
     return request.config.stash.setdefault(PROVEN, Counter())
 
 
+def checklist(stats):
+    """Yield each line of the conformance checklist with its tests and outcomes."""
+    found: dict[str, Counter[str]] = {}
+    for outcome in ("passed", "failed", "error", "skipped"):
+        for report in stats.get(outcome, ()):
+            line = CHECKLIST.search(getattr(report, "nodeid", ""))
+            if line is not None:
+                found.setdefault(line[1], Counter())[outcome] += 1
+    for name, outcomes in sorted(found.items()):
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+        yield f"checklist: {name}: {counts}"
+
+
 def pytest_terminal_summary(terminalreporter, config):
-    """Print how many recorded rows of each kind were compared and held."""
+    """Print the checklist, and how many recorded rows were compared and held."""
+    for line in checklist(terminalreporter.stats):
+        terminalreporter.write_line(line)
     for name, count in sorted(config.stash.get(PROVEN, Counter()).items()):
         terminalreporter.write_line(f"conformance: {count:6,} {name}")
