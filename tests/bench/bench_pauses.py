@@ -21,7 +21,7 @@ from servers import TOKEN, Served, served
 from worlds import clinic, compact, task_row
 
 
-_SESSIONS = 1_000
+_SESSIONS = (60, 1_000)
 _IN_FLIGHT = 60
 _AUTHORIZED = (f"authorization: Bearer {TOKEN}".encode(),)
 _PATIENT = b'{"patient_id":"P0000"}'
@@ -33,12 +33,16 @@ def rows() -> Iterator[Row]:
         folder = Path(name)
         with served("ours", folder) as server:
             yield asyncio.run(_prepares(server))
-        with served("ours", folder) as server:
-            commit = asyncio.run(_commit(server, folder / "ckpt"))
-        with served("ours", folder) as server:
-            restore = asyncio.run(_restore(server, folder / "ckpt"))
-    yield _row("commit", commit)
-    yield _row("restore", restore)
+        for sessions in _SESSIONS:
+            where = folder / f"ckpt-{sessions}"
+            with served("ours", folder, "--metrics") as server:
+                commit = asyncio.run(_commit(server, where, sessions))
+            with served("ours", folder, "--metrics") as server:
+                restore = asyncio.run(_restore(server, where, sessions))
+            for kind, found in (("commit", commit), ("restore", restore)):
+                of = f"{kind}, {sessions:,} x 50 kB"
+                yield _row(f"longest GET /health during {of}", found.longest, found)
+                yield _row(f"garbage collections during {of}", found.collected, found)
 
 
 @attrs.frozen
@@ -48,14 +52,16 @@ class _Operation:
     seconds: float
     longest: float
     answered: int
+    collected: float
+    """Seconds of the server's garbage collections meanwhile."""
 
 
-def _row(name: str, found: _Operation) -> Row:
+def _row(work: str, seconds: float, found: _Operation) -> Row:
     return Row(
-        work=f"longest GET /health during {name}, {_SESSIONS:,} x 50 kB",
-        figure=duration(found.longest),
-        floor=f"the {name}: {duration(found.seconds)}",
-        ratio=found.longest / found.seconds,
+        work=work,
+        figure=duration(seconds),
+        floor=f"the operation: {duration(found.seconds)}",
+        ratio=seconds / found.seconds,
         budget=0.03,
         note=f"{found.answered} answered",
     )
@@ -82,18 +88,27 @@ async def _watched(
 
     asking = asyncio.create_task(ask())
     await asyncio.sleep(0.2)
+    collected = await _collected(connection)
     waits.clear()
     start = perf_counter()
     await _control(connection, *call, **body)
     seconds = perf_counter() - start
     done = True
     await asking
-    return _Operation(seconds, max(waits), len(waits))
+    collected = await _collected(connection) - collected
+    return _Operation(seconds, max(waits), len(waits), collected)
 
 
-async def _commit(server: Served, directory: Path) -> _Operation:
+async def _collected(connection: Connection) -> float:
+    text = (await connection.get("/metrics")).decode()
+    lines = [line.split() for line in text.splitlines()]
+    name = "ipistate_gc_pause_seconds_sum{"
+    return sum(float(line[1]) for line in lines if line[0].startswith(name))
+
+
+async def _commit(server: Served, directory: Path, sessions: int) -> _Operation:
     connection = await Connection.open(server.port)
-    for number in range(_SESSIONS):
+    for number in range(sessions):
         connection.cookie = b""
         body = task_row(clinic(50_000, number))
         await connection.post(f"/ng-rollout/r{number}/seed_session", body)
@@ -102,9 +117,9 @@ async def _commit(server: Served, directory: Path) -> _Operation:
     return await _watched(connection, server.port, "commit", **where)
 
 
-async def _restore(server: Served, directory: Path) -> _Operation:
+async def _restore(server: Served, directory: Path, sessions: int) -> _Operation:
     connection = await Connection.open(server.port)
-    episodes = [{"rollout_id": f"r{n}", "attempt": 0} for n in range(_SESSIONS)]
+    episodes = [{"rollout_id": f"r{n}", "attempt": 0} for n in range(sessions)]
     where = {"checkpoint_id": "c2", "checkpoint_dir": str(directory)}
     return await _watched(
         connection, server.port, "restore", **where, episode_ids=episodes

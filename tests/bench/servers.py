@@ -30,11 +30,13 @@ class Served:
 
 
 @contextmanager
-def served(kind: str, folder: Path) -> Iterator[Served]:
+def served(kind: str, folder: Path, *options: str) -> Iterator[Served]:
     """Run a server, ``ours`` or ``echo``, until the context ends."""
     token = folder / "token"
     token.write_text(TOKEN)
+    token.chmod(0o600)
     ours = ["-m", "ipistate", "serve", "--port", "0", "--checkpoint-token-file", token]
+    ours += options
     command = [sys.executable, *(ours if kind == "ours" else [_HERE / "echo.py"])]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
