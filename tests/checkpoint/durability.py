@@ -264,12 +264,12 @@ def temporary_files(base):
     return [path.name for path in base.rglob(".*")]
 
 
-def names_of_steps():
+def names_of_steps(records=OURS):
     """Watch a write and a read, and list their steps in order."""
     with tempfile.TemporaryDirectory() as base:
         directory = directory_at(Path(base))
         with Watch(base).watching() as writing:
-            write(directory)
+            write(directory, records)
         with Watch(base).watching() as reading:
             directory.read(CODEC)
     return [
