@@ -55,6 +55,44 @@ def test_reader_that_leaves():
     assert (1, b"") == (result.returncode, result.stderr)
 
 
+@pytest.mark.parametrize("target", ["/dev/full", "&-"])
+@pytest.mark.parametrize(
+    "words", ["--help", "--version", "tools", "tasks list --json", "tasks --help"]
+)
+def test_output_that_cannot_be_written(words, target):
+    """Output to a full device or a closed stream is exit code 3 and one line."""
+    result = shell(f"{words} >{target}")
+
+    assert Exit.REFUSED == result.returncode
+    assert result.stderr.startswith(b"Error: cannot write the output: ")
+    assert 1 == result.stderr.count(b"\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("tools >/dev/full 2>/dev/full", Exit.REFUSED),
+        ("tools >&- 2>&-", Exit.REFUSED),
+        ("frobnicate 2>/dev/full", Exit.REFUSED),
+        ("frobnicate 2>&-", Exit.USAGE),
+        ("tools 2>&-", Exit.OK),
+    ],
+)
+def test_messages_that_cannot_be_written(words, code):
+    """The exit code is right even if nobody can be told; closed stderr is no failure."""
+    assert code == shell(words).returncode
+
+
+def shell(words):
+    """Run the command from a shell, which can close its streams."""
+    return subprocess.run(
+        ["sh", "-c", f'"$0" -m ipistate {words}', sys.executable],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+
+
 def test_version(run):
     """--version prints the package's version."""
     assert run("--version").stdout == "ipistate, version 0.1.0\n"

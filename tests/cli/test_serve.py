@@ -104,6 +104,8 @@ def test_every_option(served, tmp_path):
         ("--port", "70000"),
         ("--instance-name", "a/b"),
         ("--max-body", "0"),
+        ("--lease-grace", "inf"),
+        ("--lease-grace", "nan"),
         ("--checkpoint-root", "."),
         ("--checkpoint-root", "no-such-directory", "--checkpoint-token-env", "HOME"),
         ("--max-control-ids", "100001"),

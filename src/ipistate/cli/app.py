@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 import click
 
@@ -99,7 +100,28 @@ def cli() -> None:
 
 
 def run() -> int:
-    """Run the command line and return its exit code."""
+    """Run the command line and return its exit code.
+
+    Output that cannot be written ends any verb, and is not mistaken for success.
+    """
+    _open_closed_streams()
+    try:
+        code = _run()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of the output has left; there is nobody to tell.
+        _let_go(sys.stdout)
+        return Exit.FINDINGS
+    except OSError as error:
+        with suppress(OSError):
+            click.echo(f"Error: cannot write the output: {error}", err=True)
+        _let_go(sys.stdout)
+        _let_go(sys.stderr)
+        return Exit.REFUSED
+    return code
+
+
+def _run() -> int:
     try:
         return cli.main(prog_name="ipistate", standalone_mode=False) or Exit.OK
     except click.ClickException as error:
@@ -108,7 +130,17 @@ def run() -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("ipistate: interrupted", err=True)
         return Exit.INTERRUPTED
-    except BrokenPipeError:
-        # The reader of the output has left; there is nobody to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.FINDINGS
+
+
+def _open_closed_streams() -> None:
+    # Writing to a closed stream is to fail, and no other file is to get its number.
+    # Notes that nobody wants are no failure.
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+
+
+def _let_go(stream: TextIO) -> None:
+    # The interpreter flushes its streams at the end, and must not fail again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -70,7 +71,7 @@ class ServerSettings:
     Without one, whoever holds the token may name any directory; it is made as needed.
     """
     lease_grace_seconds: float = attrs.field(
-        default=600.0, validator=attrs.validators.gt(0)
+        default=600.0, validator=[attrs.validators.gt(0), attrs.validators.lt(inf)]
     )
     """How long after a call's deadline a forgotten checkpoint is given up."""
     cookie_secret: Secret | None = attrs.field(default=None, validator=_check_secret)
