@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -170,3 +171,40 @@ def test_several_workers_by_argument_are_refused():
     """Before anything is opened."""
     with pytest.raises(TooManyWorkersError, match="4 workers"):
         run(ServerSettings(), workers=4)
+
+
+def test_everything_logged_as_json_is_json(tmp_path):
+    """Also the line that says the server is ready, and what uvicorn has to say."""
+    (tmp_path / "token").write_text("hidden\n")
+    (tmp_path / "token").chmod(0o640)
+    command = [sys.executable, "-m", "ipistate", "serve", "--port", "0"]
+    options = ["--log-json", "--log-level", "info", "--metrics"]
+    token = ["--checkpoint-token-file", str(tmp_path / "token")]
+    with subprocess.Popen(
+        [*command, *options, *token], stderr=subprocess.PIPE, text=True
+    ) as running:
+        ready = json.loads(running.stderr.readline())
+        address = ready["address"]
+        control = f"{address}/ng-control/v1/checkpoint"
+        body = {"checkpoint_id": "c-1", "deadline_ts": 4e9}
+        headers = {"authorization": "Bearer hidden"}
+        httpx.get(f"{control}/status")
+        httpx.post(f"{control}/prepare", json=body, headers=headers)
+        httpx.post(f"{control}/resume", json=body, headers=headers)
+        metrics = httpx.get(f"{address}/metrics").text
+        running.send_signal(signal.SIGTERM)
+        _, errors = running.communicate(timeout=20)
+    lines = [json.loads(line) for line in errors.splitlines()]
+
+    assert f"serving on {address}" == ready["message"]
+    assert [
+        "ipistate.cli.tokens",
+        "ipistate.server.token",
+        "ipistate.server.shell",
+        "ipistate.server.control",
+        "ipistate.server.shell",
+        "ipistate.server.control",
+    ] == [line["logger"] for line in lines]
+    assert "hidden" not in errors
+    assert 'ipistate_refusals_total{code="unauthorized"} 1.0' in metrics
+    assert "process_resident_memory_bytes" in metrics

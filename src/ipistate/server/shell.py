@@ -163,11 +163,11 @@ class Shell:
 
     def _feed(self, event: Event) -> None:
         answers: list[Event] = []
-        before = self._participant
-        participant, todo = handle(before, event, self._clock())
+        before, now = self._participant, self._clock()
+        participant, todo = handle(before, event, now)
         self._participant = participant
         if participant.control is not before.control:
-            _note_phase(before, participant, event, todo)
+            _note_phase(before, participant, now, todo)
         for action in todo:
             self._perform(action, answers.append)
         for answer in answers:
@@ -239,16 +239,17 @@ class Shell:
 
 
 def _note_phase(
-    before: Participant, after: Participant, event: Event, todo: tuple[Action, ...]
+    before: Participant, after: Participant, now: float, todo: tuple[Action, ...]
 ) -> None:
     old, new = before.phase, after.phase
     if old is new:
         return
-    opened = after.control.open or before.control.open
+    ended = before.control.open if new is Phase.IDLE else None
+    opened = ended or after.control.open
     name = None if opened is None else opened.id
     members = {"checkpoint_id": name, "phase": new.value}
     _log.info("phase %s after %s", new.value, old.value, extra=members)
-    asked = any(isinstance(action, Reply) for action in todo)
-    if new is Phase.IDLE and not asked and not isinstance(event, ControlDropped):
+    was_asked = any(isinstance(action, Reply) for action in todo)
+    if ended is not None and now >= ended.lease_expires_at and not was_asked:
         text = "checkpoint %s was given up: its lease ran out"
         _log.warning(text, name, extra=members)
