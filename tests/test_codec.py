@@ -27,6 +27,7 @@ from ipistate import (
     thaw,
 )
 from ipistate.codec import decode_as
+from ipistate.errors import BottomlessError
 from ipistate.testing import (
     json_names,
     json_numbers,
@@ -228,6 +229,24 @@ def test_errors_say_where(text, code, path, preview):
     assert (code, path, preview) == (error.code, error.path, error.preview)
     assert str(error).startswith(f"{path}: ")
     assert str(error).endswith(f"[{code}]")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("[" * 1024 + "]" * 1024, DecodeError),
+        ("[" * 1025 + "]" * 1025, BottomlessError),
+        ('{"a":' * 1025, BottomlessError),
+        (b"[[]," * 100_000, BottomlessError),
+        ('["' + "[" * 2000 + '",' + "[" * 300 + "]" * 301, DecodeError),
+    ],
+)
+def test_what_no_parser_follows_is_told_apart(text, kind):
+    """More levels than the fast parser follows are an error of their own kind."""
+    with pytest.raises(DecodeError, match="too_deep") as caught:
+        decode(text)
+
+    assert kind is type(caught.value)
 
 
 def test_message_of_a_syntax_error_names_line_and_column():

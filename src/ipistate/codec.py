@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 import orjson
 
-from ipistate.errors import DecodeError, EncodeError, IpiStateError, preview
+from ipistate.errors import (
+    BottomlessError,
+    DecodeError,
+    EncodeError,
+    IpiStateError,
+    preview,
+)
 from ipistate.values import (
     MAX_DEPTH,
     MAX_INTEGER_DIGITS,
@@ -36,6 +42,7 @@ Freeze: TypeAlias = "Callable[[Any], JsonValue]"
 
 # orjson reads every integer beyond 64 bits as a float of at least this size.
 _INEXACT: Final = 2.0**63
+_TOO_DEEP: Final = f"more than {MAX_DEPTH} levels of nesting"
 _UNREADABLE_INTEGER: Final[int] = 10**MAX_INTEGER_DIGITS
 _LONG_TEXT: Final = 512
 
@@ -72,8 +79,12 @@ def decode_as(
     """
     try:
         return _build_fast(orjson.loads(data), build)
-    except (orjson.JSONDecodeError, _Inexact):
+    except _Inexact:
         pass
+    except orjson.JSONDecodeError as error:
+        if "depth" in error.msg:
+            # The fast parser follows 1,024 levels, and the exact one need not try.
+            raise BottomlessError("too_deep", _TOO_DEEP) from None
     try:
         return build(_parse_exactly(data), freeze)
     except EncodeError as error:
@@ -165,7 +176,7 @@ def _check_exact(number: float) -> None:
 
 
 def _too_deep() -> DecodeError:
-    return DecodeError("too_deep", f"more than {MAX_DEPTH} levels of nesting")
+    return DecodeError("too_deep", _TOO_DEEP)
 
 
 def _parse_exactly(data: bytes | bytearray | memoryview | str) -> Any:

@@ -89,6 +89,10 @@ class DecodeError(IpiStateError, ValueError):
     """Bytes or text that are not acceptable JSON."""
 
 
+class BottomlessError(DecodeError):
+    """JSON text whose nesting no parser follows to its end."""
+
+
 class EncodeError(IpiStateError, ValueError):
     """A Python value that JSON cannot carry."""
 

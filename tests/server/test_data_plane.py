@@ -250,6 +250,8 @@ BAD_ARGUMENTS = {
     "NaN": (b'{"amount": NaN}', 422, "not_finite", ["amount"]),
     "infinity": (b'{"amount": -Infinity}', 422, "not_finite", ["amount"]),
     "deep": (b'{"a":' + b"[" * 250 + b"]" * 250 + b"}", 422, "too_deep", []),
+    "1,024 levels": (b"[" * 1024 + b"]" * 1024, 422, "too_deep", []),
+    "1,025 levels": (b"[" * 1025 + b"]" * 1025, 400, None, None),
     "bottomless": (b"[" * 100_000, 400, None, None),
     "not UTF-8": (b'"\xc3\x28"', 400, None, None),
     "5,000 digits": (b'{"a": ' + b"9" * 5000 + b"}", 400, None, None),

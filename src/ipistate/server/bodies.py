@@ -7,11 +7,16 @@ import re
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import orjson
-
 from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 
-from ipistate.errors import DecodeError, Problem, SchemaError, json_path, preview
+from ipistate.errors import (
+    BottomlessError,
+    DecodeError,
+    Problem,
+    SchemaError,
+    json_path,
+    preview,
+)
 from ipistate.server.replies import detail, invalid
 
 
@@ -23,10 +28,6 @@ if TYPE_CHECKING:
 _JSON: Final = re.compile(
     r"application/(?:json|[^;\s/]+\+json)\s*(?:;.*)?", re.IGNORECASE | re.DOTALL
 )
-PARSER_DEPTH: Final = 1024
-"""Levels that the parser reads at all."""
-
-_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BEYOND_PARSERS: Final = frozenset({"not_utf8", "integer_too_large"})
 _LENGTH_DIGITS: Final = 18
 _UNPARSED: Final = "There was an error parsing the body"
@@ -72,7 +73,7 @@ async def json_body(request: Request) -> bytes:
     return body
 
 
-async def undecodable(request: Request, error: Exception) -> Response:
+async def undecodable(_: Request, error: Exception) -> Response:
     """Answer a body that is not acceptable JSON.
 
     What no parser takes is 400 with a fixed text (spec tools, section 2.4): bad UTF-8,
@@ -80,9 +81,7 @@ async def undecodable(request: Request, error: Exception) -> Response:
     """
     if not isinstance(error, DecodeError):
         raise error
-    if error.code in _BEYOND_PARSERS or (
-        error.code == "too_deep" and _is_bottomless(await request.body())
-    ):
+    if error.code in _BEYOND_PARSERS or isinstance(error, BottomlessError):
         return detail(400, _UNPARSED)
     found = Problem(error.code, error.path, error.message, error.preview)
     return invalid([found])
@@ -93,19 +92,6 @@ async def malformed(_: Request, error: Exception) -> Response:
     if not isinstance(error, SchemaError):
         raise error
     return invalid(error.problems)
-
-
-def _is_bottomless(body: bytes) -> bool:
-    # Counted where the fast parser stopped, so no error text and no interpreter's own
-    # limit decides.
-    try:
-        orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        structure = _STRING.sub("", body.decode()[: error.pos])
-        opened = structure.count("[") + structure.count("{")
-        closed = structure.count("]") + structure.count("}")
-        return opened - closed >= PARSER_DEPTH
-    return False
 
 
 def object_of(tree: Any, *path: str) -> dict[str, Any]:
