@@ -12,8 +12,10 @@ import sys
 import pytest
 
 from ipistate.checkpoint.episode import EpisodeId
+from ipistate.coordination import CoordinationError
 from ipistate.demo import process, workplace
 from ipistate.demo.connection import Connection, UnexpectedReplyError
+from ipistate.demo.control import Control
 from ipistate.demo.play import Recording, play_on, play_to_cut
 from ipistate.demo.process import ServerFailedError, ServerProcess
 from ipistate.demo.run import run
@@ -225,6 +227,36 @@ def test_episode_that_the_server_does_not_know(run_async, rollouts, tmp_path):
     ended = run_async(_strangers(rollouts[0], tmp_path / "log"))
 
     assert "answered 400" in ended.fault
+
+
+async def _refusals(log):
+    async with (
+        await ServerProcess.start([], log) as server,
+        Connection(server.url, 1) as connection,
+    ):
+        client = connection.episode(None)
+        return [await client.refusal(name, b"{}") for name in ("list_tools", "verify")]
+
+
+def test_refusals_have_a_code_or_a_status(run_async, tmp_path):
+    """What is refused outside the protocol is told by its status."""
+    assert ["HTTP 400", "HTTP 422"] == run_async(_refusals(tmp_path / "log"))
+
+
+class Blocked:
+    """A coordinator whose participants are never ready."""
+
+    ready = False
+
+    async def prepare(self, *_):
+        """Return a report that is not ready."""
+        return self
+
+
+def test_checkpoint_that_is_blocked(run_async):
+    """A server that cannot be frozen in time ends the demo with its reason."""
+    with pytest.raises(CoordinationError, match="step-1 is blocked"):
+        run_async(Control(Blocked()).freeze("step-1"))
 
 
 async def _stubborn(log):

@@ -1,7 +1,7 @@
 """Servers that are killed at random moments of a commit or a restore.
 
-``HYPOTHESIS_PROFILE=deep`` plays fifty rounds; the moments are new ones each time, and
-the seed is in the report.
+``HYPOTHESIS_PROFILE=deep`` plays fifty rounds. The moments are new ones with each seed of
+the test run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 from ipistate.codec import encode
 from ipistate.demo.kills import run_rounds
 from ipistate.demo.plan import plan, plan_for
-from ipistate.demo.rounds import Round, RoundsReport
+from ipistate.demo.rounds import Round, RoundsReport, doubled, lost
 from ipistate.demo.scripts import builtin_scripts
 from ipistate.demo.workplace import Workplace
 from ipistate.values import freeze
@@ -52,7 +52,7 @@ class Silent:
 
 def test_kills_at_random_moments(run_async, tmp_path):
     """Nothing lost, nothing doubled, every reply as in the uninterrupted run."""
-    seed = random.SystemRandom().randrange(2**32)
+    seed = random.randrange(2**32)
     rollouts = plan(builtin_scripts(), ROLLOUTS)
     report = run_async(
         run_rounds(rollouts, Workplace(tmp_path), Silent(), count=ROUNDS, seed=seed)
@@ -95,6 +95,17 @@ def test_a_round_that_went_wrong_is_not_ok(spoiled):
     report = RoundsReport(rounds=(GOOD, bad), seed=1, seconds=1.0)
 
     assert (True, False, False) == (GOOD.ok, bad.ok, report.ok)
+
+
+def test_what_is_lost_and_what_is_doubled(rollouts):
+    """A key that is missing is lost; one that is there twice, or a session more."""
+    played = rollouts[:3]
+    keys = [one.episode.next_attempt.capture_key for one in played]
+
+    assert ((), ()) == (lost(played, keys), doubled(keys, 3))
+    assert (played[1].episode.rollout_id,) == lost(played, [keys[0], keys[2]])
+    assert (keys[0],) == doubled([*keys, keys[0]], 4)
+    assert 1 == len(doubled(keys, 4))
 
 
 def test_rounds_are_counted_by_how_they_ended():

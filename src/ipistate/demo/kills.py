@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 
-from collections import Counter
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -27,6 +26,8 @@ from ipistate.demo.rounds import (
     Operation,
     Round,
     RoundsReport,
+    doubled,
+    lost,
 )
 from ipistate.demo.run import without_interruption
 from ipistate.demo.workplace import CONCURRENCY, INSTANCE, exports_in
@@ -119,8 +120,8 @@ class _Play:
             answered=killed.answered,
             newest=newest,
             rollouts=len(self.rollouts),
-            lost=self._lost(restored),
-            doubled=self._doubled(restored, held),
+            lost=lost(self.rollouts, restored),
+            doubled=doubled(restored, held),
             different=self._different(at[newest], after, directory / newest),
             sessions_left=left,
         )
@@ -193,15 +194,6 @@ class _Play:
         except CoordinationError:
             return _Killed(moment, answered=False)
         return _Killed(moment, answered=True)
-
-    def _lost(self, restored: tuple[str, ...]) -> tuple[str, ...]:
-        expected = [rollout.episode.next_attempt for rollout in self.rollouts]
-        keys = frozenset(restored)
-        return tuple(e.rollout_id for e in expected if e.capture_key not in keys)
-
-    def _doubled(self, restored: tuple[str, ...], held: int) -> tuple[str, ...]:
-        twice = tuple(key for key, times in Counter(restored).items() if times > 1)
-        return twice or ("a session",) * max(0, held - len(self.rollouts))
 
     def _different(
         self,

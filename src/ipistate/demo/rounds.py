@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import attrs
@@ -10,7 +11,9 @@ from ipistate.demo.report import REPORT_VERSION
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
+
+    from ipistate.demo.plan import Rollout
 
 Operation = Literal["commit", "restore"]
 OPERATIONS: Final[tuple[Operation, ...]] = ("commit", "restore")
@@ -19,6 +22,24 @@ FIRST: Final = "first"
 """The round's checkpoint that was completed without any kill."""
 SECOND: Final = "second"
 """The checkpoint after it, whose commit may have been cut short."""
+
+
+def lost(rollouts: Iterable[Rollout], restored: Iterable[str]) -> tuple[str, ...]:
+    """Return the rollouts whose next attempt has not been restored."""
+    keys = frozenset(restored)
+    attempts = [rollout.episode.next_attempt for rollout in rollouts]
+    return tuple(one.rollout_id for one in attempts if one.capture_key not in keys)
+
+
+def doubled(restored: Collection[str], held: int) -> tuple[str, ...]:
+    """Return the keys that were restored twice, and a text for what nobody restored.
+
+    Args:
+        restored: The keys of the restore's reply.
+        held: How many sessions the server then had.
+    """
+    twice = tuple(key for key, times in Counter(restored).items() if times > 1)
+    return (*twice, *["a session of no episode"] * (held - len(restored)))
 
 
 @attrs.frozen(kw_only=True)
