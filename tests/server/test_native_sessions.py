@@ -87,6 +87,48 @@ async def test_b58_close_is_idempotent_and_final(connect, world):
     assert (await client.post(CALL[0], json=CALL[1])).status_code == 400
 
 
+async def test_a_foreign_close_closes_nothing(connect, world):
+    """Another episode's close of an id is answered, and its owner goes on with it."""
+    client = await connect()
+    await client.post("/seed_session", json=native(world))
+    client.cookies.clear()
+    foreign = await client.post("/close_session", json=closing(attempt=1))
+    client.cookies.clear()
+    again = await client.post("/seed_session", json=native({}))
+    record = await client.post(CALL[0], json=CALL[1])
+    closed = await client.post("/close_session", json=closing())
+    late = await client.post("/seed_session", json=native(world))
+
+    assert [200, 200, 200, 409] == [
+        reply.status_code for reply in (foreign, again, closed, late)
+    ]
+    assert "R. Osei" in record.text
+
+
+async def test_the_holder_of_the_cookie_closes_whatever_its_episode(connect, world):
+    """The cookie is enough, as the reference finds a session by nothing else."""
+    client = await connect()
+    await client.post("/seed_session", json=native(world))
+    closed = await client.post("/close_session", json=closing(attempt=1))
+    late = await client.post("/seed_session", json=native(world))
+
+    assert [200, 409] == [closed.status_code, late.status_code]
+
+
+async def test_a_close_ends_the_session_that_it_names(connect, world):
+    """Of two sessions of an episode the one in the body goes, not the cookie's."""
+    client = await connect()
+    await client.post("/seed_session", json=native(world, "rs-1"))
+    await client.post("/seed_session", json=native(world, "rs-2"))
+    await client.post("/close_session", json=closing("rs-1"))
+    seeds = [
+        await client.post("/seed_session", json=native(world, name))
+        for name in ("rs-1", "rs-2")
+    ]
+
+    assert [409, 200] == [reply.status_code for reply in seeds]
+
+
 async def test_b55_close_finds_the_session_without_a_cookie(connect, world):
     """The id is enough, if the episode is the session's; its tracking ends, too."""
     client = await connect()

@@ -79,19 +79,20 @@ class Sessions:
     def close(self, native: NativeSession, session_id: str) -> str:
         """End a session and never open its native id again.
 
+        A session that runs for another episode goes on, and its id stays open.
+
         Args:
-            native: What the close request names.
-            session_id: The session of the request's cookie, which goes first.
+            native: What the close request names; it goes first if it is the caller's.
+            session_id: The session of the request's cookie.
 
         Returns:
             The id of the session that was ended.
         """
         name = native.resources_session_id
-        ended = session_id
-        if session_id not in self._worlds and self._owns(native):
-            ended = name
+        ended = name if self._owns(native) else session_id
         self.drop(ended)
-        self._closed.put(name.encode(), True)
+        if name not in self._worlds:
+            self._closed.put(name.encode(), True)
         return ended
 
     def _owns(self, native: NativeSession) -> bool:
