@@ -15,9 +15,9 @@ from ipistate.testing import json_objects, json_values
 from ipistate.values import EMPTY_OBJECT, MAX_DEPTH, JsonValue
 
 
-def _even(_, __, value):
+def _even(_, field, value):
     if value % 2:
-        raise refuse("not_even", "expected an even number", value)
+        raise refuse("not_even", "expected an even number", value, field)
 
 
 @attrs.frozen
@@ -107,7 +107,7 @@ def test_containers_inside_are_frozen():
         ("points", [{"x": "1"}], [("wrong_type", "$.points[0].x")]),
         ("points", [{"x": 1, "y": 2.0}], [("wrong_type", "$.points[0].y")]),
         ("points", [{"x": 1, "y": True}], [("wrong_type", "$.points[0].y")]),
-        ("points", [{"x": 1, "y": 3}], [("not_even", "$.points[0]")]),
+        ("points", [{"x": 1, "y": 3}], [("not_even", "$.points[0].y")]),
         ("points", [{"x": 1, "z w": 3}], [("unknown_member", '$.points[0]["z w"]')]),
         (
             "tags",
@@ -206,9 +206,9 @@ def test_the_search_for_problems_ends_at_the_limit():
     """An array of wrong elements costs no more than the first hundred of them."""
     looked = []
 
-    def wrong(_, __, value):
+    def wrong(_, field, value):
         looked.append(value)
-        raise refuse("wrong", "always wrong", value)
+        raise refuse("wrong", "always wrong", value, field)
 
     field = attrs.field(type=int, validator=wrong)
     element = attrs.make_class("Element", {"x": field})

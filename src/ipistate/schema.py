@@ -80,9 +80,11 @@ def adopt_members(tree: Any, adopt: Freeze) -> object:
     return {name: adopt(member) for name, member in tree.items()}
 
 
-def refuse(code: str, message: str, value: object) -> Exception:
-    """Make the error that a field's validator raises; ``structure`` adds the path."""
-    return _Mismatch(code, message, value)
+def refuse(
+    code: str, message: str, value: object, field: attrs.Attribute[Any]
+) -> SchemaError:
+    """Make the error that a field's validator raises, with the field as its path."""
+    return SchemaError(code, message, json_path([field.name]), preview(value))
 
 
 def unstructure(record: object) -> JsonObject:

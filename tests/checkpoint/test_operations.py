@@ -175,3 +175,31 @@ def test_a_forget_names_a_bounded_number_of_rollouts():
 def test_b29_misspelt_members_of_a_call_are_named():
     """Control bodies are closed like every record."""
     assert {"unknown_member"} == codes(BASE | {"deadline": 3}, PrepareBody)
+
+
+@pytest.mark.parametrize(
+    ("body", "members", "path"),
+    [
+        (PrepareBody, {"checkpoint_id": ""}, "$.checkpoint_id"),
+        (PrepareBody, {"deadline_ts": float("inf")}, "$.deadline_ts"),
+        (CommitBody, {"checkpoint_dir": ""}, "$.checkpoint_dir"),
+        (RetireBody, {"episode_ids": []}, "$.episode_ids"),
+        (
+            RetireBody,
+            {"episode_ids": [{"rollout_id": "x"}, {"rollout_id": "-"}]},
+            "$.episode_ids[1].rollout_id",
+        ),
+        (
+            RetireBody,
+            {"episode_ids": [{"rollout_id": "x", "attempt": -1}]},
+            "$.episode_ids[0].attempt",
+        ),
+        (ForgetBody, {"rollout_ids": []}, "$.rollout_ids"),
+    ],
+)
+def test_what_a_rule_refuses_is_named_by_its_path(body, members, path):
+    """A member of the right type but with an odd value is found as easily."""
+    with pytest.raises(SchemaError) as caught:
+        structure(BASE | members, body)
+
+    assert path == caught.value.path

@@ -130,11 +130,11 @@ def test_records_outside_the_scope_are_not_built():
         ({"state": {"schema_version": 1}}, [("missing_member", "$.state.environment")]),
         (
             {"episode_id": {"rollout_id": "x-a1"}},
-            [("invalid_rollout_id", "$.episode_id")],
+            [("invalid_rollout_id", "$.episode_id.rollout_id")],
         ),
         (
             {"episode_id": {"rollout_id": "x", "attempt": -1}},
-            [("invalid_attempt", "$.episode_id")],
+            [("invalid_attempt", "$.episode_id.attempt")],
         ),
         ({"episode_id": "ipi-7"}, [("wrong_type", "$.episode_id")]),
     ],
@@ -151,7 +151,7 @@ def test_faults_in_the_usual_form_are_named_alike():
     )
     state = b'{"episode_id":{"rollout_id":"x","attempt":0},"session_id":"s","state":{"schema_version":2}}'
 
-    assert [("invalid_rollout_id", "$.episode_id")] == refused(attempt)
+    assert [("invalid_rollout_id", "$.episode_id.rollout_id")] == refused(attempt)
     assert [("unsupported_version", "$.state.schema_version")] == refused(state)
 
 

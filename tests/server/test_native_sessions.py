@@ -174,7 +174,7 @@ async def test_a_restored_session_is_seeded_again_by_its_next_attempt(
         ({"resources_session_id": ""}, ["resources_session_id"]),
         ({"resources_session_id": "a b"}, ["resources_session_id"]),
         ({"episode_id": None}, ["episode_id"]),
-        ({"episode_id": {"rollout_id": "r-a1"}}, ["episode_id"]),
+        ({"episode_id": {"rollout_id": "r-a1"}}, ["episode_id", "rollout_id"]),
         ({"task_id": "x"}, ["task_id"]),
         ({"task_data": None}, ["task_data"]),
         ({"task_data": {}}, ["task_data", "environment"]),

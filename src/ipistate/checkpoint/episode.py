@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import attrs
 
@@ -26,15 +26,16 @@ def _rollout_problem(rollout_id: str) -> str | None:
     return None
 
 
-def _check_rollout_id(_: object, __: object, value: str) -> None:
+def _check_rollout_id(_: object, field: attrs.Attribute[Any], value: str) -> None:
     problem = _rollout_problem(value)
     if problem is not None:
-        raise refuse("invalid_rollout_id", problem, value)
+        raise refuse("invalid_rollout_id", problem, value, field)
 
 
-def _check_attempt(_: object, __: object, value: int) -> None:
+def _check_attempt(_: object, field: attrs.Attribute[Any], value: int) -> None:
     if type(value) is not int or value < 0:
-        raise refuse("invalid_attempt", "an attempt is an integer from 0", value)
+        message = "an attempt is an integer from 0"
+        raise refuse("invalid_attempt", message, value, field)
 
 
 @attrs.frozen
@@ -42,8 +43,8 @@ class EpisodeId:
     """One physical execution of a rollout (spec control-plane, section 1.2).
 
     Raises:
-        ValueError: A part breaks its rule; ``schema.structure`` reports it with
-            its path, under the code ``invalid_rollout_id`` or ``invalid_attempt``.
+        SchemaError: ``invalid_rollout_id`` or ``invalid_attempt``: a part breaks its
+            rule.
     """
 
     rollout_id: str = attrs.field(validator=_check_rollout_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
@@ -25,40 +25,46 @@ MAX_IDS: Final = 100_000
 """How many episodes or rollouts one call may name."""
 
 
-def _check_id(_: object, __: object, value: str) -> None:
+_Field: TypeAlias = "attrs.Attribute[Any]"
+
+
+def _check_id(_: object, field: _Field, value: str) -> None:
     if len(value) > MAX_CHECKPOINT_ID or SAFE_NAME.fullmatch(value) is None:
         message = f"1 to {MAX_CHECKPOINT_ID} characters, ^{SAFE_NAME.pattern}$"
-        raise refuse("invalid_checkpoint_id", message, value)
+        raise refuse("invalid_checkpoint_id", message, value, field)
 
 
-def _check_deadline(_: object, __: object, value: float) -> None:
+def _check_deadline(_: object, field: _Field, value: float) -> None:
     try:
         finite = math.isfinite(value)
     except OverflowError:
         finite = False
     if not finite:
-        raise refuse("invalid_deadline", "a deadline is a finite number", value)
+        message = "a deadline is a finite number"
+        raise refuse("invalid_deadline", message, value, field)
 
 
-def _check_directory(_: object, __: object, value: str) -> None:
+def _check_directory(_: object, field: _Field, value: str) -> None:
     if not value:
-        raise refuse("invalid_directory", "a directory has a name", value)
+        raise refuse("invalid_directory", "a directory has a name", value, field)
 
 
-def _check_count(_: object, __: object, value: Sized) -> None:
+def _check_count(_: object, field: _Field, value: Sized) -> None:
     if len(value) > MAX_IDS:
         message = f"a call names at most {MAX_IDS:,} ids"
-        raise refuse("too_many_ids", message, len(value))
+        raise refuse("too_many_ids", message, len(value), field)
 
 
-def _check_scope(a: object, b: object, value: tuple[EpisodeId, ...] | None) -> None:
+def _check_scope(
+    body: object, field: _Field, value: tuple[EpisodeId, ...] | None
+) -> None:
     if value is not None:
-        _check_count(a, b, value)
+        _check_count(body, field, value)
 
 
-def _check_some(_: object, __: object, value: Sized) -> None:
+def _check_some(_: object, field: _Field, value: Sized) -> None:
     if not value:
-        raise refuse("missing_ids", "at least one id is required", value)
+        raise refuse("missing_ids", "at least one id is required", value, field)
 
 
 @attrs.frozen(kw_only=True)

@@ -28,7 +28,7 @@ def _one_of(*names: str) -> Callable[[Any, attrs.Attribute[str], str], None]:
     def check(_: object, field: attrs.Attribute[str], value: str) -> None:
         if value not in names:
             message = f"{field.name} is {' or '.join(names)}"
-            raise refuse("wrong_value", message, value)
+            raise refuse("wrong_value", message, value, field)
 
     return check
 
@@ -39,13 +39,13 @@ def _check_keys(_: object, field: attrs.Attribute[Any], keys: Collection[str]) -
             EpisodeId.from_capture_key(key)
         except SchemaError as error:
             message = f"{field.name} are capture keys"
-            raise refuse(error.code, message, key) from None
+            raise refuse(error.code, message, key, field) from None
 
 
-def _check_counts(_: object, __: object, counts: JsonObject) -> None:
+def _check_counts(_: object, field: attrs.Attribute[Any], counts: JsonObject) -> None:
     for value in counts.values():
         if type(value) is not int:
-            raise refuse("wrong_type", "counts are integers", value)
+            raise refuse("wrong_type", "counts are integers", value, field)
 
 
 @attrs.frozen(kw_only=True)

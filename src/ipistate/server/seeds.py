@@ -10,8 +10,8 @@ import attrs
 from ipistate.checkpoint.episode import EpisodeId
 from ipistate.codec import Freeze, decode_as
 from ipistate.environment import Environment
-from ipistate.errors import DecodeError, EncodeError, SchemaError, json_path, preview
-from ipistate.schema import structure
+from ipistate.errors import DecodeError, EncodeError, SchemaError, json_path
+from ipistate.schema import refuse, structure
 from ipistate.server.bodies import object_of
 from ipistate.server.cookies import MAX_SESSION_ID, is_session_id
 from ipistate.values import JsonObject
@@ -20,8 +20,7 @@ from ipistate.values import JsonObject
 def _check_session_id(_: object, field: attrs.Attribute[Any], value: str) -> None:
     if not is_session_id(value):
         message = f"1 to {MAX_SESSION_ID} printable ASCII characters, no quotes"
-        where, shown = json_path([field.name]), preview(value)
-        raise SchemaError("invalid_session_id", message, where, shown)
+        raise refuse("invalid_session_id", message, value, field)
 
 
 @attrs.frozen(kw_only=True)
