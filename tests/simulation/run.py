@@ -1,0 +1,50 @@
+"""Run many schedules of the simulator: ``python tests/simulation/run.py --events 100000``.
+
+Exit status 0 if no invariant was violated, 1 otherwise.
+"""
+
+import argparse
+import sys
+import time
+import traceback
+
+from collections import Counter
+
+from simulator.simulation import Simulation
+
+
+def main(arguments=None):
+    """Run schedules from a first seed on, until enough has happened."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--schedule", type=int, default=4_000, help="events in one")
+    options = parser.parse_args(arguments)
+    tally, violations, seed, began = Counter(), [], options.seed, time.perf_counter()
+    while tally["events"] < options.events:
+        simulation = Simulation(seed, options.schedule)
+        try:
+            tally += simulation.run()
+        except Exception:  # noqa: BLE001 - whatever goes wrong is a finding
+            violations.append(seed)
+            tally += simulation.tally + simulation.ledger.tally
+            sys.stderr.write(f"seed {seed}, event {simulation.events}:\n")
+            traceback.print_exc(limit=-4)
+        tally["events"] += simulation.events
+        tally["schedules"] += 1
+        seed += 1
+    _print(tally, violations, time.perf_counter() - began)
+    return 1 if violations else 0
+
+
+def _print(tally, violations, seconds):
+    first = ["events", "schedules", "crashes", "checkpoints published", "restores"]
+    rest = sorted(set(tally) - set(first))
+    for name in [*first, *rest]:
+        sys.stdout.write(f"{tally[name]:12,} {name}\n")
+    sys.stdout.write(f"{seconds:12,.1f} seconds\n")
+    sys.stdout.write(f"{len(violations):12,} violations {violations or ''}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""A deterministic simulator of participants, clients, controllers, disks and crashes."""

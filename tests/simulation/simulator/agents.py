@@ -1,0 +1,136 @@
+"""Clients: agents that seed, call, verify and close, and strays that should not."""
+
+import attrs
+
+from ipistate.checkpoint.episode import EpisodeId
+from simulator.process import Kind
+
+
+@attrs.define
+class Rollout:
+    """One rollout, as its controller sees it."""
+
+    name: str
+    attempt: int
+    session: str
+    state: str = "running"
+    """``running``, ``pending`` (restored, not started yet), ``lost`` or ``over``."""
+
+    @property
+    def episode(self):
+        """The attempt that runs or ran last."""
+        return EpisodeId(self.name, self.attempt)
+
+
+class Rollouts:
+    """Starts agents and keeps account of them."""
+
+    def __init__(self, sim):
+        """Know no rollout."""
+        self.sim = sim
+        self.known = {}
+
+    def live(self):
+        """Return the rollouts that a controller would continue."""
+        return [r for r in self.known.values() if r.state in {"running", "pending"}]
+
+    def lose(self):
+        """The process died, and all sessions with it."""
+        for rollout in self.live():
+            rollout.state = "lost"
+
+    def begin(self):
+        """Keep some rollouts running."""
+        sim = self.sim
+        while True:
+            yield sim.sleep(sim.random.expovariate(1 / 1.5))
+            if sim.is_recovering and not sim.chance(0.03):
+                continue
+            if sim.process is None or len(self.live()) >= sim.rates.rollouts:
+                continue
+            lost = [r for r in self.known.values() if r.state == "lost"]
+            if lost and sim.chance(0.5):
+                rollout = sim.random.choice(lost)
+                attempt = rollout.attempt + sim.random.choice([0, 1, 1])
+                self.start(Rollout(rollout.name, attempt, self.fresh_session()))
+            else:
+                name = f"r{next(sim.numbers)}"
+                self.start(Rollout(name, 0, self.fresh_session()))
+
+    def fresh_session(self):
+        """Name a session that has never been."""
+        return f"s{next(self.sim.numbers)}"
+
+    def start(self, rollout, seeds=True):  # noqa: FBT002
+        """Start an agent."""
+        if len(self.known) > 40:
+            self.known = {r.name: r for r in self.live()}
+        rollout.state = "running"
+        self.known[rollout.name] = rollout
+        self.sim.spawn(self._agent(rollout, seeds))
+
+    def _ask(self, rollout, kind, outcome=200, prefix=0.5):
+        sim = self.sim
+        episode = rollout.episode if sim.chance(prefix) else None
+        patience = sim.random.random() * 15.0 if sim.chance(0.07) else None
+        return sim.ask(kind, rollout.session, episode, outcome, patience)
+
+    def _agent(self, rollout, seeds):
+        sim, episode, generation = self.sim, rollout.episode, self.sim.generation
+        if seeds:
+            outcome = sim.random.choice([200] * 8 + [422, None])
+            status = yield self._ask(rollout, Kind.SEED, outcome, prefix=0.95)
+            if status != 200:
+                rollout.state = "over"
+                return
+        for _ in range(sim.random.randint(0, 14)):
+            yield sim.sleep(sim.random.expovariate(1 / 2.0))
+            if sim.generation != generation or rollout.episode != episode:
+                return
+            if sim.chance(0.05):
+                sim.spawn(self._once(rollout, Kind.TOOL))
+            outcome = sim.random.choice([200] * 9 + [None])
+            status = yield self._ask(rollout, Kind.TOOL, outcome)
+            if status in {400, 409}:
+                rollout.state = "over"
+                return
+        if sim.chance(0.85):
+            yield self._ask(
+                rollout, Kind.VERIFY, sim.random.choice([200] * 7 + [500, 422, None])
+            )
+        if sim.chance(0.7) and sim.generation == generation:
+            yield self._ask(rollout, Kind.CLOSE)
+        if rollout.episode == episode:
+            rollout.state = "over"
+
+    def _once(self, rollout, kind):
+        yield self._ask(rollout, kind)
+
+    def strays(self):
+        """Send what comes too late, too early, twice or from nobody."""
+        sim = self.sim
+        while True:
+            yield sim.sleep(sim.random.expovariate(1 / 1.2))
+            rollout = self._any()
+            session, episode = self.fresh_session(), None
+            if rollout is not None and sim.chance(0.7):
+                session, episode = rollout.session, self._stale(rollout)
+            kind = sim.random.choice(
+                [Kind.TOOL] * 6 + [Kind.SEED, Kind.CLOSE, Kind.METRICS, Kind.VERIFY]
+            )
+            if rollout is not None and rollout.state in {"running", "pending"}:
+                kind = sim.random.choice([kind, Kind.TOOL, Kind.METRICS])
+            sim.spawn(self._stray(kind, session, episode))
+
+    def _stray(self, kind, session, episode):
+        yield self.sim.ask(kind, session, episode, patience=self.sim.delay(60.0))
+
+    def _any(self):
+        known = list(self.known.values())
+        return self.sim.random.choice(known) if known else None
+
+    def _stale(self, rollout):
+        # An earlier attempt, the same one, or nothing but the cookie.
+        earlier = max(0, rollout.attempt - self.sim.random.randint(0, 2))
+        named = EpisodeId(rollout.name, earlier)
+        return self.sim.random.choice([named, named, None])

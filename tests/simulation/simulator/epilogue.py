@@ -1,0 +1,71 @@
+"""The end of a schedule: nobody comes any more, and everything must come to rest."""
+
+import math
+
+from ipistate.checkpoint.operations import (
+    CommitBody,
+    ForgetBody,
+    PrepareBody,
+    RestoreBody,
+    ResumeBody,
+    RetireBody,
+)
+from ipistate.checkpoint.participant import Phase
+from simulator.ledger import require
+
+
+def end(sim):
+    """Let everything end, then take a checkpoint and restore it in a fresh process."""
+    sim.doomed = None
+    sim.settle()
+    _require_rest(sim)
+    if sim.process is None:
+        sim.start()
+    _free_retired(sim)
+    tracked = dict(sim.process.participant.gate.sessions)
+    worlds = {s: sim.process.worlds[s] for s in tracked if s in sim.process.worlds}
+    _checkpoint(sim)
+    sim.crash("at the end")
+    sim.start()
+    episodes = tuple({tracked[session]: None for session in worlds})
+    members = {"checkpoint_dir": "last", "episode_ids": episodes}
+    _must(sim, RestoreBody, "last-restore", **members)
+    require(sim.process.worlds == worlds, "the last checkpoint lost something")
+    _must(sim, ResumeBody, "last-restore")
+    sim.settle()
+    _require_rest(sim)
+
+
+def _require_rest(sim):
+    process = sim.process
+    if process is None:
+        return
+    require(not process.calls, "a call waits forever")
+    require(not process.waiting, "a request waits forever")
+    require(not process.running, "a request stays in flight")
+    require(process.phase is Phase.IDLE, "a participant stays closed")
+    require(process.participant.control.due == math.inf, "a timer is missing")
+
+
+def _must(sim, operation, name, **members):
+    body = operation(checkpoint_id=name, deadline_ts=sim.now + 1000.0, **members)
+    replies = []
+    sim.operate(body, replies.append)
+    sim.settle(lambda: bool(replies))
+    require(replies and replies[0].status == 200, f"{body} got no success: {replies}")
+    return replies[0].document
+
+
+def _free_retired(sim):
+    bindings = sim.process.participant.gate.bindings
+    if bindings.leaving:
+        episodes = tuple(bindings.sessions[s] for s in sorted(bindings.leaving))
+        _must(sim, RetireBody, "last-retire", episode_ids=episodes)
+    if bindings.marks:
+        _must(sim, ForgetBody, "last-forget", rollout_ids=tuple(bindings.marks))
+
+
+def _checkpoint(sim):
+    document = _must(sim, PrepareBody, "last")
+    require(document["phase"] == "prepared", "a participant at rest is not ready")
+    _must(sim, CommitBody, "last", checkpoint_dir="last")

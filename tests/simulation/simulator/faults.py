@@ -1,0 +1,133 @@
+"""One-line faults of the machine: a simulator that misses one proves nothing."""
+
+import inspect
+import sys
+import textwrap
+
+from contextlib import contextmanager
+
+import attrs
+
+from ipistate.checkpoint import (
+    bindings,
+    commit,
+    fencing,
+    forget,
+    gate,
+    machine,
+    prepare,
+    report,
+    restore,
+    resume,
+    retire,
+)
+
+
+_HEAD = "from __future__ import annotations\n"
+
+
+@attrs.frozen
+class Fault:
+    """A piece of the text of a function, and what stands there instead."""
+
+    owner: object
+    name: str
+    old: str
+    new: str
+
+    @contextmanager
+    def injected(self):
+        """Put the broken function wherever the right one is used."""
+        right, wrong = inspect.getattr_static(self.owner, self.name), self._broken()
+        places = [
+            (place, name)
+            for place in self._places()
+            for name, value in list(vars(place).items())
+            if value is right
+        ]
+        for place, name in places:
+            setattr(place, name, wrong)
+        try:
+            yield
+        finally:
+            for place, name in places:
+                setattr(place, name, right)
+
+    def _places(self):
+        if inspect.isclass(self.owner):
+            return [self.owner]
+        names = [name for name in sys.modules if name.startswith("ipistate.checkpoint")]
+        return [sys.modules[name] for name in names]
+
+    def _broken(self):
+        right = inspect.getattr_static(self.owner, self.name)
+        function = getattr(right, "fget", right)
+        text = textwrap.dedent(inspect.getsource(function))
+        if text.count(self.old) != 1:
+            raise LookupError(f"{self.name} does not contain {self.old!r} once")
+        text = _HEAD + text.replace(self.old, self.new)
+        scope = {}
+        exec(text, vars(sys.modules[function.__module__]), scope)
+        return scope[self.name]
+
+
+FAULTS = {
+    "prepare leaves the gate open": Fault(
+        prepare, "begin", "participant.gate.close()", "participant.gate"
+    ),
+    "the fence is forgotten": Fault(
+        fencing, "remembered", "(*resumed, checkpoint_id)[-REMEMBERED_IDS:]", "resumed"
+    ),
+    "the stop flag is ignored": Fault(
+        resume, "_start", "cut is not None and cut.is_writing", "False"
+    ),
+    "a used session stays unclaimed": Fault(
+        bindings.Bindings, "claimed", "if not claimed", "if True"
+    ),
+    "a mark does not refuse its own attempt": Fault(bindings, "is_among", "<=", "<"),
+    "ready while requests run": Fault(
+        report.Report, "ready", "not self.inflight and ", ""
+    ),
+    "who left while waiting is still let in": Fault(
+        gate.Gate, "end", "self.waiting.removed(event.request)", "self.waiting"
+    ),
+    "who leaves after an overdue lease is let in": Fault(
+        machine, "_leaves", "event.request in participant.gate.waiting", "False"
+    ),
+    "a used process is restored into": Fault(
+        restore, "read_ended", "not participant.gate.is_fresh", "False"
+    ),
+    "a restore keeps the attempt": Fault(
+        restore, "_install", "record.episode_id.next_attempt", "record.episode_id"
+    ),
+    "the lease never runs out": Fault(
+        resume, "expire", "now < opened.expires_at", "True"
+    ),
+    "the scope is not exported by": Fault(
+        bindings.Bindings, "exportable", " | self.unwanted(scope)", ""
+    ),
+    "a commit deletes live sessions": Fault(
+        bindings.Bindings, "unwanted", "session in self.unclaimed and ", ""
+    ),
+    "a resume does not wait for the deletion": Fault(
+        resume, "_start", "opened.is_deleting", "False"
+    ),
+    "a retry runs again": Fault(
+        fencing, "is_answered", "recorded is not None", "False"
+    ),
+    "a session is freed while it is used": Fault(
+        retire, "_free", "participant.gate.busy()", "()"
+    ),
+    "a retire does not wait for seeds": Fault(
+        retire, "settle", "gate.is_seeding(attempts)", "False"
+    ),
+    "forgotten before it is freed": Fault(
+        forget, "begin", "_is_incomplete(gate, rollouts)", "False"
+    ),
+    "a failed write counts": Fault(
+        commit, "write_ended", "isinstance(event.outcome, Manifest)", "True"
+    ),
+    "deadlines are not kept": Fault(
+        machine, "_time_out", "now < holder.body.deadline_ts", "True"
+    ),
+}

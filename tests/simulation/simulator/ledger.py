@@ -1,0 +1,433 @@
+"""What must be true: the ledger follows effects, sessions, marks, fences and replies.
+
+It learns from what goes into the machine and what comes out of it, never from the
+machine's state, which it only compares. It lives as long as the disk; what belongs to a
+process is forgotten with a crash.
+"""
+
+from collections import Counter, deque
+
+import attrs
+
+from ipistate.checkpoint.actions import STATUS_OF
+from ipistate.checkpoint.operations import (
+    CommitBody,
+    ForgetBody,
+    PrepareBody,
+    RenewBody,
+    RestoreBody,
+    ResumeBody,
+    RetireBody,
+)
+from ipistate.checkpoint.participant import Phase
+
+
+FENCED_IDS = 56
+"""Fewer than the machine remembers; the oldest of its ids may be any."""
+
+FROZEN = frozenset({Phase.PREPARED, Phase.COMMITTED, Phase.RESTORED})
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+
+def require(holds, rule):
+    """Raise unless a rule holds."""
+    if not holds:
+        raise Violation(rule)
+
+
+def covers(marks, episode):
+    """Tell whether marks refuse an episode."""
+    return episode is not None and episode.attempt <= marks.get(episode.rollout_id, -1)
+
+
+def arguments_of(body):
+    """Return what a retry of a call must have in common with the first."""
+    scope = getattr(body, "episode_ids", None)
+    keys = None if scope is None else sorted(e.capture_key for e in scope)
+    return getattr(body, "checkpoint_dir", None), keys
+
+
+@attrs.define
+class Saved:
+    """What the last checkpoint or restore holds, and how much had happened by then."""
+
+    logs: dict = attrs.Factory(dict)
+    accepted: int = 0
+    given_up: frozenset = frozenset()
+    """Restored sessions that the scope left out."""
+
+
+class Ledger:
+    """Where every effect is, and what was promised."""
+
+    def __init__(self):
+        """Nothing has happened."""
+        self.tally = Counter()
+        self.contents = {}
+        self.order, self.saved = {}, Saved()
+        self.begin_process()
+
+    def begin_process(self):
+        """Forget what dies with a process."""
+        self.logs, self.bound, self.unclaimed = {}, {}, set()
+        self.marks, self.tried, self.past = {}, {}, {}
+        self.retired, self.done = {}, set()
+        self.fenced, self.recorded = deque(maxlen=FENCED_IDS), {}
+        self.scopes, self.installed = {}, None
+
+    def crashed(self):
+        """A process died: what it had since its last checkpoint is lost, no more."""
+        logs, high = self.saved.logs, self.saved.accepted
+        live = self.bound.keys() & self.logs.keys() - self.saved.given_up
+        for session in live:
+            for number in self.logs[session]:
+                kept = number in logs.get(session, ())
+                require(
+                    kept or self.order[number] > high,
+                    "an effect before the last checkpoint is not in it",
+                )
+                self.tally["effects lost with a crash"] += not kept
+        self.begin_process()
+
+    # -- requests
+
+    def admitted(self, request):
+        """A request passed the gate."""
+        session, episode = request.session, request.episode
+        if request.kind != "/close_session":
+            require(not covers(self.marks, episode), "a retired attempt was admitted")
+            require(session not in self.retired, "a retired session was admitted")
+            bound = self.bound.get(session)
+            require(
+                episode is None
+                or bound is None
+                or bound.rollout_id != episode.rollout_id
+                or bound.attempt <= episode.attempt,
+                "an earlier attempt was admitted to a session",
+            )
+        self.unclaimed.discard(session)
+        self.tally["requests admitted"] += 1
+
+    def turned_away(self, request):
+        """A request was refused, which needs a reason."""
+        bound, episode = self.bound.get(request.session), request.episode
+        require(request.kind != "/close_session", "a close was refused")
+        late = (
+            bound is not None
+            and episode is not None
+            and bound.rollout_id == episode.rollout_id
+            and episode.attempt < bound.attempt
+        )
+        past = self.past.get(request.session, ())
+        require(
+            late or covers(self.tried, episode) or any(r in self.tried for r in past),
+            "a request was refused without a reason",
+        )
+        self.tally["requests refused"] += 1
+
+    def takes_effect(self, request, phase):
+        """A handler runs now."""
+        require(phase not in FROZEN, "a handler runs in a frozen process")
+        if request.kind != "/close_session":
+            require(request.session not in self.done, "a retired attempt still runs")
+
+    def seeded(self, session, episode):
+        """A seed succeeded."""
+        self.logs[session] = ()
+        if episode is None:
+            return
+        self.bound[session] = episode
+        self.past.setdefault(session, set()).add(episode.rollout_id)
+        self.unclaimed.discard(session)
+        self.done.discard(session)
+        self.retired.pop(session, None)
+        if covers(self.marks, episode):
+            self.retired[session] = episode.rollout_id
+
+    def accepted(self, session, number):
+        """A call changed a world."""
+        require(number not in self.order, "a call took effect twice")
+        self.logs[session] = (*self.logs[session], number)
+        self.order[number] = len(self.order) + 1
+        self.tally["effects"] += 1
+
+    def ended(self, session, succeeded):
+        """A verify or a close took a world away."""
+        self.logs.pop(session, None)
+        if succeeded:
+            self.bound.pop(session, None)
+            self.unclaimed.discard(session)
+
+    # -- checkpoints
+
+    def expected(self, scope):
+        """Return what a checkpoint of now must hold."""
+        return {
+            session: (episode, self.logs[session])
+            for session, episode in self.bound.items()
+            if session in self.logs
+            and (
+                scope is None
+                or session not in self.unclaimed
+                or episode.capture_key in scope
+            )
+        }
+
+    def exporting(self, sessions):
+        """An export forgets sessions without a world."""
+        for session in sessions:
+            if session not in self.logs:
+                self.bound.pop(session, None)
+
+    def writing(self, action, participant):
+        """A write begins."""
+        scope = participant.control.open.cut.arguments.scope
+        self.scopes[action.write] = scope
+        found = {r.session_id: (r.episode_id, r.state) for r in action.records}
+        require(found == self.expected(scope), "a write does not hold what is live")
+        require(action.checkpoint_id not in self.fenced, "a fenced checkpoint writes")
+        self.tally["writes"] += 1
+
+    def published(self, action):
+        """A manifest appeared."""
+        require(action.checkpoint_id not in self.fenced, "a manifest after the resume")
+        found = self.expected(self.scopes[action.write])
+        records = {r.session_id: (r.episode_id, r.state) for r in action.records}
+        require(found == records, "a manifest does not stand for what is live")
+        self.contents[action.directory] = records
+        self._save(records, frozenset(self.unclaimed - records.keys()))
+        self.tally["checkpoints published"] += 1
+
+    def _save(self, records, given_up=frozenset()):
+        logs = {session: log for session, (_, log) in records.items()}
+        self.saved = Saved(logs, len(self.order), given_up)
+
+    def installing(self, states, process):
+        """A restore puts worlds in place."""
+        action, _ = process.found
+        require(not self.bound and not process.running, "restored into a used process")
+        written = self.contents[action.directory]
+        kept = {s: r for s, r in written.items() if r[0] in action.scope}
+        require(
+            states == {session: log for session, (_, log) in kept.items()},
+            "a restore installs something else than the scope",
+        )
+        numbers = [number for log in states.values() for number in log]
+        require(len(numbers) == len(set(numbers)), "an effect in two places")
+        self.logs |= states
+        self.bound = {s: episode.next_attempt for s, (episode, _) in kept.items()}
+        for session, episode in self.bound.items():
+            self.past.setdefault(session, set()).add(episode.rollout_id)
+            if covers(self.marks, episode):
+                self.retired[session] = episode.rollout_id
+        self.unclaimed = set(self.bound) - set(self.retired)
+        self.done.difference_update(self.bound)
+        self.installed = action
+        self._save(kept)
+        self.tally["effects restored"] += len(numbers)
+
+    def freeing(self, sessions, process):
+        """Worlds are about to be dropped."""
+        self._require_unused(sessions, process)
+        for session in sessions:
+            episode = self.bound[session]
+            if process.phase is Phase.PREPARED:
+                kept = process.participant.control.open.cut.arguments.scope
+                require(
+                    kept is not None and episode.capture_key not in kept,
+                    "a session of the scope is deleted",
+                )
+                self.tally["sessions deleted"] += 1
+            else:
+                require(covers(self.tried, episode), "what nobody retired is freed")
+                self.retired[session] = episode.rollout_id
+                self.tally["sessions retired"] += 1
+
+    def freed(self, sessions, process):
+        """Worlds have been dropped, now or a while after it was decided."""
+        self._require_unused(sessions, process)
+        for session in sessions:
+            self.logs.pop(session, None)
+            self.bound.pop(session, None)
+            self.unclaimed.discard(session)
+
+    def _require_unused(self, sessions, process):
+        busy = {request.session for request in process.running.values()}
+        require(not busy & set(sessions), "a session is freed while it is used")
+        for session in sessions:
+            require(
+                session in self.unclaimed
+                or session not in self.logs
+                or covers(self.tried, self.bound.get(session)),
+                "a live session is deleted",
+            )
+
+    # -- control calls
+
+    def called(self, body):
+        """A call reaches the machine."""
+        if isinstance(body, RetireBody):
+            self._raise(self.tried, body)
+
+    def replied(self, body, action, process):
+        """A call is answered."""
+        operation = type(body)
+        self.tally[f"{operation.__name__.removesuffix('Body').lower()}s answered"] += 1
+        if action.status == 200:
+            if operation in {PrepareBody, CommitBody, RestoreBody}:
+                self._compare(body, action.document)
+            _SUCCEEDED[operation](self, body, action.document, process)
+            return
+        again = self.recorded.get((operation, body.checkpoint_id))
+        require(
+            again is None or again[0] != arguments_of(body),
+            "a retry is refused though it was done",
+        )
+        code = action.document["error"]["code"]
+        require(STATUS_OF[code] == action.status, "a code with another status")
+        self.tally[f"refused with {code}"] += 1
+        if isinstance(body, RetireBody) and code == "deadline_exceeded":
+            self._retire(body)
+        if isinstance(body, RestoreBody):
+            require(self.installed is None, "a failed restore leaves something")
+
+    def _compare(self, body, document):
+        key = type(body), body.checkpoint_id
+        entry = arguments_of(body), document
+        if key in self.recorded:
+            require(entry == self.recorded[key], "a recorded reply is not repeated")
+            self.tally["replies repeated"] += 1
+        elif document["phase"] in {"prepared", "committed", "restored"}:
+            require(body.checkpoint_id not in self.fenced, "a fenced id was accepted")
+            self.recorded[key] = entry
+
+    def _prepared(self, body, document, process):
+        if body.checkpoint_id in self.fenced:
+            require(document["phase"] == "idle", "a fenced id was prepared")
+        prepared = document["phase"] == "prepared"
+        require(document["report"]["ready"] or not prepared, "prepared but not ready")
+        require(not prepared or not process.running, "prepared while something runs")
+
+    def _renewed(self, body, document, _):
+        require(body.checkpoint_id not in self.fenced, "a fenced id was renewed")
+        until = document["lease_expires_at"]
+        require(until >= body.deadline_ts, "a lease ends before its deadline")
+
+    def _committed(self, body, document, process):
+        directory = process.world.disk.directories[body.checkpoint_dir]
+        require(
+            directory.manifest is not None
+            and document["manifest"] == directory.manifest.to_document(),
+            "a commit succeeded without its manifest",
+        )
+        require("manifest" not in directory.unsynced, "a commit is not durable")
+        keys = {e.capture_key for e, _ in self.contents[body.checkpoint_dir].values()}
+        require(document["episode_ids"] == sorted(keys), "a commit names others")
+        if process.phase is not Phase.COMMITTED or body.episode_ids is None:
+            return
+        for session in self.unclaimed:
+            require(
+                self.bound[session] in body.episode_ids,
+                "a restored session outside the scope outlived the commit",
+            )
+
+    def _restored(self, body, document, _):
+        if self.installed is None:
+            return  # a repeated reply
+        require(
+            (self.installed.directory, self.installed.scope)
+            == (body.checkpoint_dir, body.episode_ids),
+            "a restore installed what another one asked for",
+        )
+        self.installed = None
+        keys = sorted(episode.capture_key for episode in self.bound.values())
+        require(document["restored"] == keys, "a restore names others")
+        self.tally["restores"] += 1
+
+    def _resumed(self, body, document, _):
+        require(document["phase"] == "idle", "a resume that does not reopen")
+        self._fence(body.checkpoint_id)
+
+    def _retired(self, body, _, process):
+        self._retire(body)
+        marks = {}
+        self._raise(marks, body)
+        for episode in self.bound.values():
+            require(not covers(marks, episode), "a retired session is still there")
+        for request in process.running.values():
+            if request.kind == "/seed_session":
+                require(not covers(marks, request.episode), "a retired seed still runs")
+        self.done |= {s for s, r in self.retired.items() if r in marks} - set(
+            self.bound
+        )
+
+    def _forgotten(self, body, document, process):
+        require(document["forgotten"] == sorted(set(body.rollout_ids)), "others named")
+        for session, episode in self.bound.items():
+            require(
+                episode.rollout_id not in body.rollout_ids
+                or not covers(self.marks, episode),
+                f"{session} was forgotten before it was freed",
+            )
+        for request in process.running.values():
+            require(
+                request.kind != "/seed_session"
+                or not covers(self.marks, request.episode)
+                or request.episode.rollout_id not in body.rollout_ids,
+                "an attempt was forgotten while it is seeded",
+            )
+        for rollout in body.rollout_ids:
+            self.marks.pop(rollout, None)
+        self.retired = {
+            s: r for s, r in self.retired.items() if r not in body.rollout_ids
+        }
+        self.done &= set(self.retired)
+
+    def _retire(self, body):
+        self._raise(self.marks, body)
+        for session, episode in self.bound.items():
+            if covers(self.marks, episode):
+                self.retired[session] = episode.rollout_id
+                self.unclaimed.discard(session)
+
+    @staticmethod
+    def _raise(marks, body):
+        for episode in body.episode_ids:
+            name = episode.rollout_id
+            marks[name] = max(marks.get(name, -1), episode.attempt)
+
+    def _fence(self, checkpoint_id):
+        if checkpoint_id not in self.fenced:
+            self.fenced.append(checkpoint_id)
+        for key in [key for key in self.recorded if key[1] == checkpoint_id]:
+            del self.recorded[key]
+
+    # -- what always holds
+
+    def moved(self, before, after, dropped):
+        """The machine took an event; a checkpoint that closed by itself is fenced."""
+        old, new = before.control.open, after.control.open
+        if old is not None and (new is None or new.id != old.id) and not dropped:
+            if old.id not in self.fenced:
+                self.tally["leases run out"] += 1
+            self._fence(old.id)
+
+    def check(self, worlds, gate):
+        """Every effect is where it belongs, and every session is tracked."""
+        require(worlds == self.logs, "the worlds are not what was accepted")
+        require(gate.sessions == self.bound, "other sessions are tracked")
+        require(self.done.isdisjoint(worlds), "a retired session has a world")
+
+
+_SUCCEEDED = {
+    PrepareBody: Ledger._prepared,
+    RenewBody: Ledger._renewed,
+    CommitBody: Ledger._committed,
+    RestoreBody: Ledger._restored,
+    ResumeBody: Ledger._resumed,
+    RetireBody: Ledger._retired,
+    ForgetBody: Ledger._forgotten,
+}
