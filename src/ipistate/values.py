@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from math import copysign
 from typing import (
     Any,
+    ClassVar,
     Final,
     NoReturn,
     Self,
@@ -44,6 +45,9 @@ _set_member: Final[Callable[[dict[str, Any], str, Any], None]] = dict[
 ].__setitem__
 _set_element: Final[Callable[[list[Any], int, Any], None]] = list[Any].__setitem__
 _append: Final[Callable[[list[Any], Any], None]] = list[Any].append
+
+
+_Refusing: TypeAlias = Callable[..., NoReturn]
 
 
 def _refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
@@ -80,8 +84,14 @@ class JsonObject(dict[str, "JsonValue"]):
     def __init_subclass__(cls) -> NoReturn:
         raise TypeError("JsonObject cannot be subclassed: it would not survive storage")
 
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
+    __setitem__: ClassVar[_Refusing] = _refuse
+    __delitem__: ClassVar[_Refusing] = _refuse
+    __ior__: ClassVar[_Refusing] = _refuse
+    clear: ClassVar[_Refusing] = _refuse
+    pop: ClassVar[_Refusing] = _refuse
+    popitem: ClassVar[_Refusing] = _refuse
+    setdefault: ClassVar[_Refusing] = _refuse
+    update: ClassVar[_Refusing] = _refuse
 
     def __or__(self, other: Any) -> JsonObject:  # type: ignore[override]
         if not is_object(other):
@@ -135,9 +145,18 @@ class JsonArray(list["JsonValue"]):
     def __init_subclass__(cls) -> NoReturn:
         raise TypeError("JsonArray cannot be subclassed: it would not survive storage")
 
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
-    append = extend = insert = remove = pop = _refuse
-    clear = sort = reverse = _refuse
+    __setitem__: ClassVar[_Refusing] = _refuse
+    __delitem__: ClassVar[_Refusing] = _refuse
+    __iadd__: ClassVar[_Refusing] = _refuse
+    __imul__: ClassVar[_Refusing] = _refuse
+    append: ClassVar[_Refusing] = _refuse
+    extend: ClassVar[_Refusing] = _refuse
+    insert: ClassVar[_Refusing] = _refuse
+    remove: ClassVar[_Refusing] = _refuse
+    pop: ClassVar[_Refusing] = _refuse
+    clear: ClassVar[_Refusing] = _refuse
+    sort: ClassVar[_Refusing] = _refuse
+    reverse: ClassVar[_Refusing] = _refuse
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> JsonValue: ...
