@@ -17,6 +17,7 @@ from ipistate.checkpoint.records import (
     read_record,
     record_line,
 )
+from ipistate.checkpoint.session import MAX_SESSION_ID
 from ipistate.checkpoint.state import EnvironmentCodec
 from ipistate.environment import Environment
 from ipistate.errors import DecodeError, SchemaError
@@ -40,6 +41,13 @@ worlds = st.dictionaries(
     st.text(max_size=6),
     st.text(st.characters(), max_size=6) | st.integers() | st.floats(-1e300, 1e300),
     max_size=3,
+)
+
+
+session_ids = st.text(
+    st.characters(min_codepoint=33, max_codepoint=126, exclude_characters='"\\'),
+    min_size=1,
+    max_size=MAX_SESSION_ID,
 )
 
 
@@ -74,7 +82,7 @@ def test_a_line_is_compact_json_around_the_encoded_state():
     assert expected == line
 
 
-@given(st.text(st.characters(), max_size=8), worlds, st.integers(0, 3))
+@given(session_ids, worlds, st.integers(0, 3))
 def test_reading_a_line_gives_back_the_record(session, world, attempt):
     """Any session id and any world survive, in either spacing of JSON."""
     record = SessionRecord(EpisodeId("r", attempt), session, Environment.of(world))
@@ -93,7 +101,7 @@ def test_members_may_stand_in_any_order(names):
     """A record is an object: its own members have no order."""
     members = {
         "episode_id": {"attempt": 2, "rollout_id": "ipi-7"},
-        "session_id": "s\\é",
+        "session_id": "s%C3#~",
         "state": STATE,
         "owner": "w",
     }
@@ -101,7 +109,7 @@ def test_members_may_stand_in_any_order(names):
 
     record = read_record(line, CODEC, None)
 
-    assert (EpisodeId("ipi-7", 2), "s\\é") == (record.episode_id, record.session_id)
+    assert (EpisodeId("ipi-7", 2), "s%C3#~") == (record.episode_id, record.session_id)
     assert b'{"a":1}' == record.state.to_json()
 
 
@@ -142,6 +150,27 @@ def test_records_outside_the_scope_are_not_built():
 def test_records_are_closed_and_strict(members, expected):
     """Every fault of a record in the scope is named with its path."""
     assert expected == refused(line_of(**members))
+
+
+@pytest.mark.parametrize(
+    "session_id", ["", "a b", "x" * 97, "x" * 200, 'a"b', "a\\b", "a\n", "é"]
+)
+def test_a_session_that_no_cookie_can_name_is_refused(session_id):
+    """It could never be continued, in either spelling of a line."""
+    line = line_of(session_id=session_id)
+    spaced = json.dumps(json.loads(line), ensure_ascii=False).encode()
+
+    assert [("invalid_session_id", "$.session_id")] == refused(line)
+    assert [("invalid_session_id", "$.session_id")] == refused(spaced)
+    assert read_record(line, CODEC, frozenset()) is None
+
+
+def test_the_longest_session_id_is_read():
+    """All characters that a cookie carries unquoted may stand in an id."""
+    longest = "".join(chr(code) for code in range(33, 127) if chr(code) not in '"\\')
+    longest += "x" * (MAX_SESSION_ID - len(longest))
+
+    assert longest == read_record(line_of(session_id=longest), CODEC, None).session_id
 
 
 def test_faults_in_the_usual_form_are_named_alike():

@@ -20,7 +20,8 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from ipistate.server.cookies import MAX_AGE, MAX_SESSION_ID, SessionCookie
+from ipistate.checkpoint.session import MAX_SESSION_ID
+from ipistate.server.cookies import MAX_AGE, SessionCookie
 
 
 pytestmark = pytest.mark.anyio

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 
 from ipistate.checkpoint.episode import EpisodeId
+from ipistate.checkpoint.session import check_session_id
 from ipistate.codec import decode_as, encode
 from ipistate.errors import SchemaError, json_path, preview
 from ipistate.schema import structure
@@ -38,7 +39,7 @@ KEPT_ALWAYS: Final = 2**20
 # Everything before the state, in either spacing; ids without escapes only.
 _ENVELOPE: Final = re.compile(
     rb'\{"episode_id": ?\{"rollout_id": ?"([A-Za-z0-9._-]+)", ?"attempt": ?(0|[1-9][0-9]{0,8})\}'
-    rb', ?"session_id": ?"([!#-\[\]-~]*)", ?"state": ?'
+    rb', ?"session_id": ?"([!#-\[\]-~]{1,96})", ?"state": ?'
 )
 
 
@@ -179,7 +180,7 @@ class _Named:
 @attrs.frozen
 class _Envelope:
     episode_id: EpisodeId
-    session_id: str
+    session_id: str = attrs.field(validator=check_session_id)
     state: Any
     owner: str | None = None
     """Of servers with several workers; means nothing here."""

@@ -16,6 +16,8 @@ from uuid import uuid4
 from itsdangerous import BadSignature, TimestampSigner
 from starlette.requests import cookie_parser
 
+from ipistate.checkpoint.session import is_session_id
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,9 +26,6 @@ if TYPE_CHECKING:
 
 MAX_AGE: Final = 14 * 24 * 60 * 60
 """Seconds that a cookie is good for."""
-
-MAX_SESSION_ID: Final = 96
-"""Characters of a session id, so that a cookie stays below 300 bytes."""
 
 _VARY: Final = (b"vary", b"Cookie")
 # What a signed but odd value can make the signer and the parsers raise.
@@ -38,17 +37,6 @@ _UNREADABLE: Final = (
     OSError,
     RecursionError,
 )
-
-
-def is_session_id(value: object) -> bool:
-    """Tell whether a value can name a session: short, printable ASCII, no quotes."""
-    return (
-        isinstance(value, str)
-        and 0 < len(value) <= MAX_SESSION_ID
-        and value.isascii()
-        and value.isprintable()
-        and not {" ", '"', "\\"}.intersection(value)
-    )
 
 
 class _Signer(TimestampSigner):

@@ -8,26 +8,20 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from ipistate.checkpoint.episode import EpisodeId
+from ipistate.checkpoint.session import check_session_id
 from ipistate.codec import Freeze, decode_as
 from ipistate.environment import Environment
 from ipistate.errors import DecodeError, EncodeError, SchemaError, json_path
-from ipistate.schema import refuse, structure
+from ipistate.schema import structure
 from ipistate.server.bodies import object_of
-from ipistate.server.cookies import MAX_SESSION_ID, is_session_id
 from ipistate.values import JsonObject
-
-
-def _check_session_id(_: object, field: attrs.Attribute[Any], value: str) -> None:
-    if not is_session_id(value):
-        message = f"1 to {MAX_SESSION_ID} printable ASCII characters, no quotes"
-        raise refuse("invalid_session_id", message, value, field)
 
 
 @attrs.frozen(kw_only=True)
 class NativeSession:
     """A session that the caller named, as a close request repeats it."""
 
-    resources_session_id: str = attrs.field(validator=_check_session_id)
+    resources_session_id: str = attrs.field(validator=check_session_id)
     episode_id: EpisodeId
 
 
