@@ -89,14 +89,26 @@ def test_directory_to_keep_that_cannot_be_made(run, tmp_path):
     assert 3 == run("demo", "--keep", tmp_path / "file" / "below").exit_code
 
 
-def test_report_file_that_cannot_be_written(run, monkeypatch, report, tmp_path):
+@pytest.mark.parametrize("name", ["none/demo.json", "", "file/demo.json", "x" * 5000])
+def test_report_file_is_checked_first(run, monkeypatch, tmp_path, name):
+    """Where no file can be written nothing is played, and nothing is left behind."""
+    (tmp_path / "file").write_text("kept")
+    monkeypatch.setattr(demo, "_report", None)
+    result = run("demo", "--json", tmp_path / name)
+
+    assert 3 == result.exit_code
+    assert result.stderr.startswith(f"Error: {tmp_path / name}: ")
+    assert ["file"] == [file.name for file in tmp_path.iterdir()]
+
+
+def test_report_file_that_cannot_be_written(run, monkeypatch, report):
     """A report that cannot be written is refused after the table was shown."""
 
     async def same(*_):
         return report
 
     monkeypatch.setattr(demo, "run", same)
-    result = run("demo", "--rollouts", "1", "--json", tmp_path / "none" / "demo.json")
+    result = run("demo", "--rollouts", "1", "--json", "/dev/full")
 
     assert 3 == result.exit_code
     assert "1 of 1 rollouts identical" in result.stdout

@@ -22,7 +22,7 @@ from rich.progress import (
 
 from ipistate.cli.demo_tables import show
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
-from ipistate.cli.files import read_tasks
+from ipistate.cli.files import check_writable, read_tasks
 from ipistate.cli.interrupt import run_interruptibly
 from ipistate.cli.terminal import emit, note, stderr_console
 from ipistate.codec import encode
@@ -128,6 +128,8 @@ def command(  # noqa: PLR0913 - one for each option
     """  # noqa: D301
     if full and rounds is not None:
         raise click.UsageError("--full and --rounds are two demos; choose one")
+    if json_file not in {None, "-"}:
+        check_writable(str(json_file))
     played = _planned(tasks, rollouts, sessions)
     demo: Demo = run_full if full else run
     cut = sum(one.cut is not None for one in played)

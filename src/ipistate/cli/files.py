@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from pathlib import Path
@@ -30,6 +31,20 @@ def read_file(name: str) -> bytes:
     """
     with refusing(name):
         return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+
+
+def check_writable(name: str) -> None:
+    """Find out before long work that its result cannot be written; changes nothing.
+
+    Raises:
+        RefusedInputError: No file of this name can be written.
+    """
+    file = Path(name)
+    with refusing(name):
+        exists = file.exists()
+        usable = not file.is_dir() if exists else file.parent.is_dir()
+    if not usable or not os.access(file if exists else file.parent, os.W_OK):
+        raise RefusedInputError(f"{name}: no file can be written here")
 
 
 def numbered_lines(name: str) -> Iterator[NumberedLine]:
