@@ -175,7 +175,8 @@ class JsonArray(list["JsonValue"]):
     def __mul__(self, count: SupportsIndex) -> JsonArray:
         return trusted_array(super().__mul__(count))
 
-    __rmul__ = __mul__
+    def __rmul__(self, count: SupportsIndex) -> JsonArray:
+        return self * count
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self))

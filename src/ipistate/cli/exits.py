@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import click
 
@@ -34,7 +34,7 @@ LEGEND: Final = (
 class RefusedInputError(click.ClickException):
     """Input that cannot be worked with: exit code 3."""
 
-    exit_code = Exit.REFUSED
+    exit_code: ClassVar[int] = Exit.REFUSED
 
 
 class MissingExtraError(click.UsageError):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 try:
     import httpx as _httpx
-except ModuleNotFoundError as error:
+except ModuleNotFoundError as _error:
     raise ModuleNotFoundError(
         "ipistate.coordination needs httpx: pip install 'ipistate[client]'",
-        name=error.name,
-    ) from error
+        name=_error.name,
+    ) from _error
 
 from ipistate.coordination.client import ControlClient
 from ipistate.coordination.coordinator import Coordinator, Watcher

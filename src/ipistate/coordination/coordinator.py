@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ipistate.checkpoint.operations import Call
 from ipistate.coordination import plans
@@ -84,7 +84,7 @@ class Coordinator:
         watch: Watcher | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.participants = ordered(participants)
+        self.participants: Final[tuple[Participant, ...]] = ordered(participants)
         if not self.participants:
             raise ValueError("there is no participant to coordinate")
         self._client = client

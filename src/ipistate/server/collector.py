@@ -52,8 +52,8 @@ class Pauses:
 
     def __init__(self) -> None:
         generations = len(gc.get_count())
-        self.counts = [[0] * (len(self.BOUNDS) + 1) for _ in range(generations)]
-        self.seconds = [0.0] * generations
+        self.counts: list[list[int]] = [[0] * (len(self.BOUNDS) + 1) for _ in range(generations)]
+        self.seconds: list[float] = [0.0] * generations
         self._began = 0.0
 
     def __call__(self, phase: str, info: dict[str, Any]) -> None:

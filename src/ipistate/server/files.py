@@ -41,7 +41,7 @@ class CheckpointFiles:
         observer: Is told of seconds and bytes.
     """
 
-    read_bytes = 0
+    read_bytes: int = 0
     """Size of the checkpoint that was read last."""
 
     def __init__(

@@ -75,7 +75,7 @@ class Shell:
         observer: Observer,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.sessions = Sessions(self.episode_of)
+        self.sessions: Sessions = Sessions(self.episode_of)
         self._settings = settings
         self._observer = observer
         self._clock = clock

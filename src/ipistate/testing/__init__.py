@@ -8,10 +8,10 @@ from __future__ import annotations
 
 try:
     import hypothesis as _hypothesis
-except ModuleNotFoundError as error:
+except ModuleNotFoundError as _error:
     raise ModuleNotFoundError(
-        "ipistate.testing needs hypothesis: pip install hypothesis", name=error.name
-    ) from error
+        "ipistate.testing needs hypothesis: pip install hypothesis", name=_error.name
+    ) from _error
 
 from ipistate.testing.calls import arguments, misspelt, tool_calls
 from ipistate.testing.json_values import (
