@@ -3,6 +3,7 @@
 import pytest
 
 from ipistate.checkpoint import actions as do
+from ipistate.checkpoint import events as on
 
 
 @pytest.fixture
@@ -233,3 +234,44 @@ def test_a_renewed_lease_is_waited_for(restored):
 
     assert "committed" == restored.document(retry)["phase"]
     assert "committed" == restored.phase
+
+
+def test_only_the_deletion_ends_the_wait_for_it(restored):
+    """Another removal's answer, or one that comes twice, does not reopen."""
+    deleting(restored, deadline=5)
+    restored.pass_time(5)
+    call = restored.call("resume", "c2")
+
+    restored.send(on.Freed(99))
+
+    assert call not in restored.replies
+    assert "prepared" == restored.phase
+
+
+def test_a_resume_that_gave_up_does_not_put_the_expiry_off(restored):
+    """The pause is for a lease that has run out; this one still has its time."""
+    deleting(restored, deadline=5)
+    end = restored.status()["lease_expires_at"]
+    restored.pass_time(end - restored.now - 10)
+    call = restored.call("resume", "c2", deadline=5)
+    restored.pass_time(5)
+    assert "deadline_exceeded" == restored.code(call)
+
+    assert end == restored.timer
+
+
+def test_a_request_that_waited_for_the_resume_claims_its_session(shell):
+    """From then on it is live, whatever a scope says."""
+    shell.seed("s", "r1")
+    shell.committed()
+    fresh = shell.crash()
+    fresh.restore(scope=["r1"])
+    fresh.read()
+    waiting = fresh.arrive("/tool", "s")
+    fresh.call("resume", "r1")
+    fresh.end(waiting)
+
+    document = fresh.committed("c2", "d2", scope=[])
+
+    assert ["r1-a1"] == [*document["episode_ids"]]
+    assert {"s": "seeded"} == fresh.worlds

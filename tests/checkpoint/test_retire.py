@@ -308,6 +308,24 @@ def test_a_restored_participant_knows_its_own_id(shell, operation):
     assert (operation == "retire") == (fresh.worlds == {})
 
 
+def test_a_restored_session_that_is_retired_is_not_unclaimed(shell):
+    """No commit deletes it a second time while it is being freed."""
+    shell.seed("s", "r1")
+    shell.committed()
+    fresh = shell.crash()
+    fresh.frees_at_once = False
+    fresh.restore(scope=["r1"])
+    fresh.read()
+    fresh.retire("r1-a1", checkpoint_id="r1")
+    assert (["r1-a1"], 1) == (blockers(fresh), len(fresh.removals))
+    fresh.call("resume", "r1")
+
+    fresh.free()
+
+    assert [] == [*fresh.committed("c2", "d2", scope=[])["episode_ids"]]
+    assert {} == fresh.removals
+
+
 def test_a_waiting_request_of_a_retired_session_is_refused_at_the_resume(shell):
     """It waits like all others, and never reaches a world."""
     shell.seed("s", "r1")
