@@ -188,17 +188,27 @@ def test_message_of_each_type(record, document, message):
     assert message == caught.value.message
 
 
-def test_programming_errors_are_not_hidden():
+@attrs.frozen
+class Broken:
+    """A record whose validator has a bug."""
+
+    x: int = attrs.field(validator=lambda _, __, value: value.oops)
+
+
+@attrs.frozen
+class Holder:
+    """A record that holds such records."""
+
+    parts: tuple[Broken, ...]
+
+
+@pytest.mark.parametrize(
+    ("record", "document"), [(Broken, {"x": 1}), (Holder, {"parts": [{"x": 1}]})]
+)
+def test_programming_errors_are_not_hidden(record, document):
     """An error that is not about the document reaches the caller as it is."""
-
-    @attrs.frozen
-    class Broken:
-        """A record whose validator has a bug."""
-
-        x: int = attrs.field(validator=lambda _, __, value: value.oops)
-
-    with pytest.raises(Exception, match="Broken") as caught:
-        structure({"x": 1}, Broken)
+    with pytest.raises(Exception, match=record.__name__) as caught:
+        structure(document, record)
     assert not isinstance(caught.value, SchemaError)
 
 
