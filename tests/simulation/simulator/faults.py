@@ -10,7 +10,6 @@ import attrs
 
 from ipistate.checkpoint import (
     bindings,
-    commit,
     fencing,
     forget,
     gate,
@@ -124,8 +123,8 @@ FAULTS = {
     "forgotten before it is freed": Fault(
         forget, "begin", "_is_incomplete(gate, rollouts)", "False"
     ),
-    "a failed write counts": Fault(
-        commit, "write_ended", "isinstance(event.outcome, Manifest)", "True"
+    "a lease shrinks": Fault(
+        fencing, "renewed", "max(checkpoint.lease_expires_at, until)", "until"
     ),
     "deadlines are not kept": Fault(
         machine, "_time_out", "now < holder.body.deadline_ts", "True"

@@ -74,7 +74,7 @@ class Ledger:
         """Forget what dies with a process."""
         self.logs, self.bound, self.unclaimed = {}, {}, set()
         self.marks, self.tried, self.past = {}, {}, {}
-        self.retired, self.done = {}, set()
+        self.retired, self.done, self.deleting = {}, set(), set()
         self.fenced, self.recorded = deque(maxlen=FENCED_IDS), {}
         self.scopes, self.installed = {}, None
 
@@ -221,6 +221,7 @@ class Ledger:
         self.bound = {s: episode.next_attempt for s, (episode, _) in kept.items()}
         for session, episode in self.bound.items():
             self.past.setdefault(session, set()).add(episode.rollout_id)
+            self.retired.pop(session, None)
             if covers(self.marks, episode):
                 self.retired[session] = episode.rollout_id
         self.unclaimed = set(self.bound) - set(self.retired)
@@ -240,6 +241,7 @@ class Ledger:
                     kept is not None and episode.capture_key not in kept,
                     "a session of the scope is deleted",
                 )
+                self.deleting.add(session)
                 self.tally["sessions deleted"] += 1
             else:
                 require(covers(self.tried, episode), "what nobody retired is freed")
@@ -249,13 +251,19 @@ class Ledger:
     def freed(self, sessions, process):
         """Worlds have been dropped, now or a while after it was decided."""
         self._require_unused(sessions, process)
+        self.deleting.difference_update(sessions)
         for session in sessions:
             self.logs.pop(session, None)
             self.bound.pop(session, None)
             self.unclaimed.discard(session)
 
     def _require_unused(self, sessions, process):
-        busy = {request.session for request in process.running.values()}
+        # A close passes whenever it likes; it frees the session itself.
+        busy = {
+            request.session
+            for request in process.running.values()
+            if request.kind != "/close_session"
+        }
         require(not busy & set(sessions), "a session is freed while it is used")
         for session in sessions:
             require(
@@ -410,13 +418,18 @@ class Ledger:
     def moved(self, before, after, dropped):
         """The machine took an event; a checkpoint that closed by itself is fenced."""
         old, new = before.control.open, after.control.open
-        if old is not None and (new is None or new.id != old.id) and not dropped:
-            if old.id not in self.fenced:
-                self.tally["leases run out"] += 1
+        if old is None:
+            return
+        if new is not None and new.id == old.id:
+            shrinks = new.lease_expires_at < old.lease_expires_at
+            require(not shrinks, "the lease shrinks")
+        elif not dropped:
+            self.tally["leases run out"] += old.id not in self.fenced
             self._fence(old.id)
 
     def check(self, worlds, gate):
         """Every effect is where it belongs, and every session is tracked."""
+        require(not (self.deleting and gate.is_open), "reopened while it deletes")
         require(worlds == self.logs, "the worlds are not what was accepted")
         require(gate.sessions == self.bound, "other sessions are tracked")
         require(self.done.isdisjoint(worlds), "a retired session has a world")

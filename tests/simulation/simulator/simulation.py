@@ -46,7 +46,7 @@ DELAYS = {
     "written": 0.5,
     "read": 6.0,
     "read ended": 0.5,
-    "free": 40.0,
+    "free": 120.0,
     "tick": 6.0,
     **{f"write {step}": 8.0 for step in STEPS},
     "write lines": 90.0,
@@ -130,7 +130,7 @@ class Simulation:
 
     def frees_at_once(self):
         """Tell whether worlds are dropped at once."""
-        return self.chance(0.5)
+        return self.chance(0.3)
 
     # -- time
 
