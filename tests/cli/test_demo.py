@@ -9,6 +9,7 @@ import pytest
 
 from ipistate import builtin
 from ipistate.cli import demo
+from ipistate.demo.changes import CollectionChange
 from ipistate.demo.connection import UnexpectedReplyError
 
 
@@ -58,6 +59,21 @@ def test_difference_is_shown_and_a_finding(run, monkeypatch, report):
 
     assert 1 == result.exit_code
     assert f"{outcome.rollout_id}: reply 2 differs" in result.stdout
+
+
+def test_many_changed_worlds_are_not_all_listed(run, monkeypatch, report):
+    """Fifty worlds are listed and the others counted."""
+    change = CollectionChange(collection="messages", added=("1",))
+    outcome = attrs.evolve(report.outcomes[0], cut=1, changes=(change,))
+
+    async def changed(*_):
+        return attrs.evolve(report, outcomes=(outcome,) * 52)
+
+    monkeypatch.setattr(demo, "run", changed)
+    result = run("demo", "--rollouts", "1")
+
+    assert 50 == result.stdout.count("messages +1")
+    assert "2 more exported worlds are changed" in result.stdout
 
 
 def test_demo_that_cannot_end(run, monkeypatch):

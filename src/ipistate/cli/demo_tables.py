@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rich.text import Text
 
-from ipistate.cli.terminal import stdout_console, table
+from ipistate.cli.terminal import amount, stdout_console, table
 from ipistate.demo.full_report import FullReport
 from ipistate.demo.rounds import RoundsReport
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ipistate.demo.report import Line, Outcome, Outcomes, Report
     from ipistate.demo.rounds import RoundsLine
 
+
+MOST_WORLDS: Final = 50
+"""Exported worlds that are listed; the JSON report has them all."""
 
 AnyReport: TypeAlias = "Report | FullReport | RoundsReport"
 
@@ -61,7 +64,9 @@ def _show_worlds(console: Console, exported: Sequence[Outcome]) -> None:
     ]
     heads = ["exported world", "row", "calls made", "changed against its seed"]
     if rows:
-        console.print(table(heads, rows))
+        console.print(table(heads, rows[:MOST_WORLDS]))
+    if rows[MOST_WORLDS:]:
+        console.print(f"{len(rows) - MOST_WORLDS} more exported worlds are changed")
     same = len(exported) - len(rows)
     console.print(f"{same} more exported worlds are as they were seeded so far\n")
 
@@ -84,9 +89,10 @@ def _cells(line: Line) -> list[object]:
 
 def _told(report: Report) -> str:
     evidence, total = report.evidence, report.total
+    restored = amount(len(evidence.restored), "session")
     return (
         f"server {evidence.killed_pid} ended with {evidence.kill_status} (SIGKILL), "
-        f"server {evidence.fresh_pid} restored {len(evidence.restored)} sessions; "
+        f"server {evidence.fresh_pid} restored {restored}; "
         f"{total.identical} of {total.rollouts} rollouts identical, "
         f"{len(report.lost)} lost, {report.seconds:.1f} s"
     )
@@ -114,11 +120,12 @@ def _told_in_full(report: FullReport) -> str:
     total, retired = report.total, report.retired
     return (
         f"{report.carried} of {total.at_checkpoint} second exports equal the first; "
-        f"{len(retired.rollouts)} rollouts retired, {retired.refused} late calls "
-        f"refused, {retired.admitted} not, and started over; "
+        f"{amount(len(retired.rollouts), 'rollout')} retired, "
+        f"{amount(retired.refused, 'late call')} refused, {retired.admitted} not, "
+        "and started over; "
         f"{total.identical} of {total.rollouts} rollouts identical, "
         f"{len(report.lost)} lost, {len(report.doubled)} doubled, "
-        f"{report.sessions_left} sessions left, {report.seconds:.1f} s"
+        f"{amount(report.sessions_left, 'session')} left, {report.seconds:.1f} s"
     )
 
 
@@ -137,7 +144,7 @@ def _show_rounds(console: Console, report: RoundsReport) -> None:
         for name in ("lost", "doubled", "different")
     )
     told = (
-        f"{len(report.rounds)} rounds with seed {report.seed}: {lost} lost, "
+        f"{amount(len(report.rounds), 'round')} with seed {report.seed}: {lost} lost, "
         f"{doubled} doubled, {different} different, {report.seconds:.1f} s"
     )
     console.print(Text(told, _style(report.ok)))
