@@ -98,6 +98,21 @@ def test_rewards_are_numbers(member, reward, code):
     assert (code, f"$[1][1].{member}") == (caught.value.code, caught.value.path)
 
 
+@pytest.mark.parametrize("task", [1, None, 1.5])
+def test_tasks_are_arrays(task):
+    """A task that holds no rollouts is refused with its path."""
+    with pytest.raises(SchemaError) as caught:
+        aggregate([[], task])
+
+    assert ("wrong_type", "$[1]") == (caught.value.code, caught.value.path)
+
+
+def test_message_of_a_reward_that_is_out_of_range():
+    """The message is true of NaN as well as of numbers that are too large."""
+    with pytest.raises(SchemaError, match=r"between -1e300 and 1e300 \(nan\)"):
+        aggregate([[{"reward": float("nan")}]])
+
+
 def test_rollouts_are_objects():
     """A rollout that is no object is refused with its path."""
     with pytest.raises(SchemaError) as caught:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import fsum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
@@ -10,7 +11,7 @@ from ipistate.values import JsonObject
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     Rollout: TypeAlias = Mapping[str, Any]
 
@@ -44,11 +45,12 @@ def aggregate(tasks: Iterable[Iterable[Rollout]]) -> Aggregate:
         tasks: The verify responses of each task.
 
     Raises:
-        SchemaError: A rollout is not an object, or one of its rewards not a number.
+        SchemaError: A task is not an array of rollouts, a rollout is not an object, or
+            one of its rewards not a number.
     """
     rollouts: list[Rollout] = []
     for index, task in enumerate(tasks):
-        for repeat, rollout in enumerate(task):
+        for repeat, rollout in enumerate(_rollouts_of(task, index)):
             _check(rollout, index, repeat)
             rollouts.append(rollout)
     return _aggregate(rollouts)
@@ -115,6 +117,13 @@ def _grouped(rollouts: Iterable[Rollout], member: str) -> dict[str, list[Rollout
     return groups
 
 
+def _rollouts_of(task: object, index: int) -> Iterable[Any]:
+    if isinstance(task, Iterable):
+        return task  # pyright: ignore[reportUnknownVariableType]
+    where, shown = json_path([index]), preview(task)
+    raise SchemaError("wrong_type", "expected an array", where, shown)
+
+
 def _check(rollout: object, *path: str | int) -> None:
     if not isinstance(rollout, dict):
         where, shown = json_path(path), preview(rollout)
@@ -125,7 +134,7 @@ def _check(rollout: object, *path: str | int) -> None:
         if not isinstance(reward, int | float):
             code, message = "wrong_type", "expected a number"
         elif not -_LARGEST_REWARD < reward < _LARGEST_REWARD:
-            code, message = "out_of_range", "too large for a reward"
+            code, message = "out_of_range", "a reward is between -1e300 and 1e300"
         else:
             continue
         raise SchemaError(code, message, json_path((*path, name)), preview(reward))

@@ -98,6 +98,17 @@ def test_filters_that_match(run, checkpoint, option):
     assert run("checkpoint", "verify", checkpoint, *option).exit_code == 0
 
 
+@pytest.mark.parametrize("verb", ["verify", "inspect"])
+@pytest.mark.parametrize("option", ["--kind", "--instance"])
+@pytest.mark.parametrize("name", ["../..", "*", "", "a/b", "x\n"])
+def test_a_filter_is_a_name(run, checkpoint, verb, option, name):
+    """What cannot name a participant is a usage error, as it could be a path."""
+    result = run("checkpoint", verb, checkpoint, option, name)
+
+    assert result.exit_code == 2
+    assert f"not {name!a}" in result.stderr
+
+
 def test_directory_without_checkpoint(run, tmp_path):
     """A directory that holds none is refused, and so is one that does not exist."""
     for directory in (tmp_path, tmp_path / "none"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ipistate.cli.terminal import plain, stdout_console, table
+from ipistate.cli.terminal import amount, plain, stdout_console, table
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,18 @@ def test_tables_take_texts_literally(capsys):
 
     assert "[red]x[/red]" in shown
     assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize(
+    ("shown", "given"),
+    [
+        ("0 rows", (0, "row")),
+        ("1 row", (1, "row")),
+        ("2 rows", (2, "row")),
+        ("1 reply", (1, "reply", "replies")),
+        ("2 replies", (2, "reply", "replies")),
+    ],
+)
+def test_amounts(shown, given):
+    """One thing is named in the singular."""
+    assert shown == amount(*given)

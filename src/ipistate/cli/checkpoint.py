@@ -10,9 +10,10 @@ import attrs
 import click
 
 from ipistate.checkpoint.directory import KIND, CheckpointDirectory
+from ipistate.checkpoint.episode import SAFE_NAME
 from ipistate.checkpoint.state import EnvironmentCodec
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
-from ipistate.cli.terminal import emit, plain, stdout_console, table
+from ipistate.cli.terminal import amount, emit, plain, stdout_console, table
 from ipistate.errors import CheckpointError
 
 
@@ -44,6 +45,13 @@ class Checked:
         return f"{self.directory.kind}/{self.directory.instance}"
 
 
+def _named(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    # A kind and a name are directories, and not paths to other ones.
+    if value is not None and SAFE_NAME.fullmatch(value) is None:
+        raise click.BadParameter(f"a name matches ^{SAFE_NAME.pattern}$, not {value!a}")
+    return value
+
+
 class _Group(click.Group):
     """Imports the verbs that need an HTTP client only when they are asked for."""
 
@@ -68,8 +76,8 @@ def command() -> None:
 
 @command.command(epilog=LEGEND)
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--kind", help="Only participants of this kind.")
-@click.option("--instance", help="Only the participant of this name.")
+@click.option("--kind", callback=_named, help="Only participants of this kind.")
+@click.option("--instance", callback=_named, help="Only the participant of this name.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
 def inspect(
     *,
@@ -95,8 +103,8 @@ def inspect(
 
 @command.command(epilog=LEGEND)
 @click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--kind", help="Only participants of this kind.")
-@click.option("--instance", help="Only the participant of this name.")
+@click.option("--kind", callback=_named, help="Only participants of this kind.")
+@click.option("--instance", callback=_named, help="Only the participant of this name.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
 def verify(
     *,
@@ -159,7 +167,7 @@ def _read(directory: CheckpointDirectory) -> Checked:
 
 
 def _counted(part: Checked) -> str:
-    return part.note or f"{len(part.records)} sessions"
+    return part.note or amount(len(part.records), "session")
 
 
 def _outcome(part: Checked) -> dict[str, Any]:
@@ -200,7 +208,8 @@ def _show(part: Checked) -> None:
         return
     manifest = part.manifest
     click.echo(plain(f"{part.name}: checkpoint {manifest.checkpoint_id}"))
-    click.echo(f"  {manifest.records_file}, {manifest.record_count} records")
+    counted = amount(manifest.record_count, "record")
+    click.echo(f"  {manifest.records_file}, {counted}")
     if part.note is not None:
         click.echo(plain(f"  {part.note}"))
     rows = [

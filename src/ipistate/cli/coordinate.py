@@ -18,7 +18,7 @@ from ipistate.cli.deployment import (
 )
 from ipistate.cli.episodes import some, with_episodes
 from ipistate.cli.exits import LEGEND
-from ipistate.cli.terminal import note
+from ipistate.cli.terminal import amount, note
 
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def commit(
             checkpoint_id, deadline, directory, named, restarts
         )
         rows = [
-            [one.reply.phase, f"{one.reply.manifest.record_count} records"]
+            [one.reply.phase, _records(one.reply.manifest.record_count)]
             for one in done.answers
         ]
         members = {
@@ -219,8 +219,8 @@ def restore(
     async def work(coordinator: Coordinator, deadline: float) -> Told:
         done = await coordinator.restore(checkpoint_id, deadline, directory, named)
         rows = [
-            [f"{len(one.reply.restored)} records of {one.reply.source_checkpoint_id}"]
-            for one in done.answers
+            [f"{_records(len(reply.restored))} of {reply.source_checkpoint_id}"]
+            for reply in [one.reply for one in done.answers]
         ]
         members = {"episodes": keys(done.episodes), "sources": sorted(done.sources)}
         return Told(
@@ -272,3 +272,7 @@ def forget(
         return Told(operation="forget", answers=answers, heads=["rollouts"], rows=rows)
 
     drive(deployment, "forget", work)
+
+
+def _records(number: int) -> str:
+    return amount(number, "record")

@@ -12,7 +12,7 @@ from ipistate.cli.exits import LEGEND, Exit
 from ipistate.cli.files import numbered_lines, read_tasks
 from ipistate.cli.renaming import Renaming
 from ipistate.cli.rollouts import TaskIndex, read_rollout
-from ipistate.cli.terminal import emit, plain
+from ipistate.cli.terminal import amount, emit, plain
 from ipistate.codec import decode
 from ipistate.environment import Environment
 from ipistate.errors import DecodeError, IpiStateError
@@ -195,4 +195,6 @@ def _told(rows: list[Replayed]) -> Iterator[str]:
     listed = ", ".join(f"{count} {status}" for status, count in counts.items())
     calls = sum(one.calls for one in rows)
     renamed = sum(one.renamed for one in rows)
-    yield f"{len(rows)} rollouts: {listed}; {calls} replies equal, {renamed} ids renamed"
+    equal = f"{amount(calls, 'reply', 'replies')} equal"
+    shown = f"{equal}, {amount(renamed, 'id')} renamed"
+    yield f"{amount(len(rows), 'rollout')}: {listed}; {shown}"

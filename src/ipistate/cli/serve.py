@@ -204,7 +204,7 @@ def _listening(host: str, port: int) -> Generator[None]:
         raise click.UsageError(str(error)) from error
     except SystemExit as error:
         # uvicorn has already written why.
-        message = f"cannot listen on {host}:{port}; is the port in use?"
+        message = f"cannot listen on {host}:{port}, for the reason logged above"
         raise RefusedInputError(message) from error
 
 

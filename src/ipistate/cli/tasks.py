@@ -10,7 +10,7 @@ import click
 from ipistate import builtin
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError
 from ipistate.cli.files import read_file
-from ipistate.cli.terminal import emit, plain, stdout_console, table
+from ipistate.cli.terminal import amount, emit, plain, stdout_console, table
 from ipistate.codec import render
 from ipistate.demo.scripts import Script, builtin_scripts, prompt
 from ipistate.task import check_rows
@@ -55,8 +55,8 @@ def check(ctx: click.Context, *, file: str, as_json: bool) -> None:
         for one in findings:
             place = f"{file}:{one.line}: {one.severity}: {one.path}"
             click.echo(plain(f"{place}: {one.message} [{one.code}]"))
-        warned = f"{len(findings) - errors} warnings"
-        click.echo(f"{len(rows)} rows, {errors} errors, {warned}")
+        warned = amount(len(findings) - errors, "warning")
+        click.echo(f"{amount(len(rows), 'row')}, {amount(errors, 'error')}, {warned}")
     if errors:
         ctx.exit(Exit.FINDINGS)
 

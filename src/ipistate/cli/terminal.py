@@ -42,6 +42,11 @@ def _shown(character: str) -> str:
     return ascii(character)[1:-1]
 
 
+def amount(number: int, one: str, many: str | None = None) -> str:
+    """Write how many there are of something, ``many`` being its plural."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
 def emit(document: object) -> None:
     """Write one JSON document to standard output."""
     click.echo(encode(freeze(document)))

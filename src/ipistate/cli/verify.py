@@ -11,7 +11,7 @@ import click
 from ipistate.cli.exits import LEGEND, Exit
 from ipistate.cli.files import numbered_lines, read_tasks
 from ipistate.cli.rollouts import TaskIndex, complete, read_rollout
-from ipistate.cli.terminal import emit, plain
+from ipistate.cli.terminal import amount, emit, plain
 from ipistate.errors import IpiStateError, preview
 from ipistate.exchange import VerifyRequest
 from ipistate.values import JsonArray, JsonObject, JsonValue
@@ -167,7 +167,7 @@ def _told(scores: list[Score]) -> Iterator[str]:
             yield f"line {one.line}: {one.status}: {'; '.join(texts)}"
     counts = Counter(one.status for one in scores)
     listed = ", ".join(f"{count} {status}" for status, count in counts.items())
-    yield f"{len(scores)} rollouts: {listed}"
+    yield f"{amount(len(scores), 'rollout')}: {listed}"
 
 
 def _reward(computed: Mapping[str, JsonValue]) -> str:
