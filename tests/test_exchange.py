@@ -187,6 +187,20 @@ def test_lone_surrogate():
     assert b'"x":"\\ud800"' in encode(reply(request, request.verdict()))
 
 
+def test_b11_a_result_row_with_half_an_emoji_is_written_and_read_again():
+    """B11: a final message with an unpaired surrogate does not cost its row."""
+    content = [{"type": "output_text", "text": "done \udcff", "annotations": []}]
+    message = {"type": "message", "role": "assistant", "content": content}
+    document = body(kind="benign")
+    document["response"]["output"].append(message)
+    line = encode(decode(json.dumps(answer(document))))
+
+    assert b"done \\udcff" in line
+    assert b"\n" not in line
+    assert line == encode(decode(line))
+    assert answer(document) == json.loads(line)
+
+
 def test_full_depth():
     """Each member may be as deep as a value can be; the reply is written anyway."""
     deep = {"a": decode("[" * 199 + "]" * 199)}
