@@ -40,7 +40,7 @@ def test_it_equals_a_dict(first, changes):
 
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 128, 200])
 def test_requests_are_found_and_removed_in_every_piece(count):
-    """One by one or all at once, the first, the last and those between."""
+    """One by one or all at once; of those that are gone no piece is kept."""
     built = Requests.of(map(request, range(count)))
     grown = Requests()
     for number in range(count):
@@ -51,6 +51,7 @@ def test_requests_are_found_and_removed_in_every_piece(count):
         assert request(number) == grown[number] == built[number]
         grown, built = grown.removed(number), built.removed(number)
     assert {} == grown == built
+    assert () == grown._older == built._older
 
 
 def test_an_unknown_request_is_not_there():
