@@ -240,6 +240,27 @@ async def test_bad_arguments_are_answers(connect, world, body, output):
     assert reply.json()["output"].startswith(output)
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/seed_session%0A", 400),
+        ("POST", "/verify%0A", 400),
+        ("POST", "/ng-control/v1/checkpoint/prepare%0A", 404),
+        ("GET", "/health%0A", 405),
+    ],
+)
+async def test_a_path_with_a_newline_is_another_path(
+    connect, world, method, path, status
+):
+    """It names a tool, if anything, and nothing is seeded."""
+    client = await connect()
+    body = {"environment": world, "checkpoint_id": "c-1", "deadline_ts": 2e9}
+    reply = await client.request(method, path, json=body)
+
+    assert status == reply.status_code
+    assert (await client.post(GET_RECORD[0], json={})).status_code == 400
+
+
 BAD_ARGUMENTS = {
     "empty": (b"", 422, "syntax", []),
     "not JSON": (b"{", 422, "syntax", []),

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from ipistate import Environment
+from ipistate.checkpoint.episode import EpisodeId
+from ipistate.server.seeds import NativeSession
+from ipistate.server.sessions import SessionConflictError, Sessions
+
 
 pytestmark = pytest.mark.anyio
 
@@ -198,3 +203,25 @@ async def test_a_row_with_an_environment_is_a_row(connect, world):
     row = {"environment": world, "resources_session_id": 7}
 
     assert (await client.post("/seed_session", json=row)).text == "{}"
+
+
+@pytest.mark.parametrize(
+    ("attempt", "closed", "code"),
+    [(0, True, "session_closed"), (1, False, "session_taken")],
+)
+async def test_a_conflict_has_a_code(attempt, closed, code):
+    """The store refuses in its own terms; the status is the edge's matter."""
+    sessions, world = Sessions(lambda _: None), Environment.of({})
+    owned, asked = (
+        NativeSession(
+            resources_session_id="rs-1", episode_id=EpisodeId("ipi-7", number)
+        )
+        for number in (0, attempt)
+    )
+    sessions.open(owned, world)
+    if closed:
+        sessions.close(owned, "other")
+    with pytest.raises(SessionConflictError) as caught:
+        sessions.open(asked, world)
+
+    assert code == caught.value.code

@@ -50,6 +50,8 @@ async def test_a_key_without_an_episode_is_refused(connect, key, method):
         "/ng-rollout/-x/seed_session",
         "/ng-rollout/a%20b/seed_session",
         "/ng-rollout/a/b%0Ac",
+        "/ng-rollout/a/seed_session%0A",
+        "/ng-rollout/a%0A/seed_session",
         "/NG-rollout/a/seed_session",
     ],
 )

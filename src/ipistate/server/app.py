@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +22,7 @@ from ipistate.server.gate import GateLayer
 from ipistate.server.observer import Observer
 from ipistate.server.prefix import PrefixLayer
 from ipistate.server.replies import detail, json_reply
+from ipistate.server.sessions import SessionConflictError
 from ipistate.server.settings import ServerSettings
 from ipistate.server.shell import Shell
 from ipistate.server.token import TokenLayer
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 
     Answer: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
 
-_DETAILED: Final = (400, 404, 405, 409)
+_DETAILED: Final = (400, 404, 405)
 
 
 def create_app(settings: ServerSettings | None = None) -> Starlette:
@@ -51,17 +54,15 @@ def create_app(settings: ServerSettings | None = None) -> Starlette:
     shell = Shell(settings, observer)
     execute = observer.counting(call_tool)
     control = ControlPlane(shell, settings).routes()
+    data = DataPlane(settings, shell.sessions, execute).routes()
     app = Starlette(
-        routes=[
-            *DataPlane(settings, shell.sessions, execute).routes(),
-            *control,
-            *observer.routes(shell),
-        ],
+        routes=[_exact(one) for one in (*data, *control, *observer.routes(shell))],
         middleware=_layers(settings, shell, observer, control),
         exception_handlers={
             **dict.fromkeys(_DETAILED, _detailed),
             DecodeError: _counted(undecodable, observer),
             SchemaError: _counted(malformed, observer),
+            SessionConflictError: _counted(_conflicting, observer),
             ClientDisconnect: _unanswered,
             Exception: _failed,
         },
@@ -69,6 +70,13 @@ def create_app(settings: ServerSettings | None = None) -> Starlette:
     )
     app.router.redirect_slashes = False
     return app
+
+
+def _exact(route: Route) -> Route:
+    # The framework's patterns end in "$", which a final newline in the path may follow.
+    pattern = route.path_regex.pattern.removesuffix("$")
+    route.path_regex = re.compile(rf"{pattern}\Z")
+    return route
 
 
 def _observer(settings: ServerSettings) -> Observer:
@@ -121,6 +129,12 @@ async def _detailed(_: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     return detail(error.status_code, error.detail, error.headers)
+
+
+async def _conflicting(_: Request, error: Exception) -> Response:
+    if not isinstance(error, SessionConflictError):
+        raise error
+    return detail(409, error.message)
 
 
 class _NoResponse(Response):

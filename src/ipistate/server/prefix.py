@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ipistate.server.observer import Observer
 
 _PREFIXED: Final = re.compile(
-    r"^/ng-rollout/(?P<key>[A-Za-z0-9][A-Za-z0-9._-]*)(?P<rest>/.*)$"
+    r"/ng-rollout/(?P<key>[A-Za-z0-9][A-Za-z0-9._-]*)(?P<rest>/.*)"
 )
 
 
@@ -51,7 +51,7 @@ class PrefixLayer:
 
 
 def _rewrite(scope: Scope) -> None:
-    match = _PREFIXED.match(scope["path"])
+    match = _PREFIXED.fullmatch(scope["path"])
     if match is not None:
         scope["episode"] = EpisodeId.from_capture_key(match["key"])
         scope["path"] = match["rest"]

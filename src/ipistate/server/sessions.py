@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from starlette.exceptions import HTTPException
-
+from ipistate.errors import IpiStateError
 from ipistate.server.pool import Recent
 
 
@@ -18,6 +17,10 @@ if TYPE_CHECKING:
 
 CLOSED_BYTES: Final = 4 * 2**20
 """Size of the closed ids that are remembered, about 80,000 of them."""
+
+
+class SessionConflictError(IpiStateError):
+    """A session that its caller cannot open under this id."""
 
 
 class Sessions:
@@ -65,16 +68,19 @@ class Sessions:
         """Start a session under the caller's id, unless it runs already.
 
         Raises:
-            HTTPException: 409, the id was closed or is another episode's.
+            SessionConflictError: ``session_closed``: the id was closed;
+                ``session_taken``: it is another episode's.
         """
         name = native.resources_session_id
         if name.encode() in self._closed:
-            raise HTTPException(409, f"resources session {name} is closed")
+            message = f"resources session {name} is closed"
+            raise SessionConflictError("session_closed", message)
         if name not in self._worlds:
             self._worlds[name] = world
             self._opened[name] = native.episode_id
         elif not self._owns(native):
-            raise HTTPException(409, f"resources session {name} is another episode's")
+            message = f"resources session {name} is another episode's"
+            raise SessionConflictError("session_taken", message)
 
     def close(self, native: NativeSession, session_id: str) -> str:
         """End a session and never open its native id again.
