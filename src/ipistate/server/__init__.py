@@ -1,4 +1,8 @@
 """The kernel served over HTTP: a thin Starlette adapter (spec control-plane, 1 and 2).
 
 Needs the ``server`` extra. ``create_app`` gives the application, ``run`` serves it.
+
+A request passes the layers of ``app``. At the gate it becomes a *passage*, which the
+control machine lets in, holds back or refuses; ``shell`` performs what the machine
+decides. Worlds live in ``sessions``; those of repeated seeds come from the *pool*.
 """

@@ -1,4 +1,7 @@
-"""Seeds seen before: rollouts of one task share one frozen world."""
+"""The pool: seeds seen before, so that rollouts of one task share one frozen world.
+
+Worlds are immutable, so sharing one between sessions changes nothing that they can see.
+"""
 
 from __future__ import annotations
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from ipistate.values import JsonObject
 
 Passage: TypeAlias = Pending[Admit | Refuse]
+"""One data request on its way through the gate, until the machine lets it in or not."""
 
 _log: Final = logging.getLogger(__name__)
 
