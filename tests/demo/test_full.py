@@ -154,7 +154,7 @@ def test_command_line(tmp_path):
     result = subprocess.run(command, capture_output=True, check=False, timeout=120)
 
     assert 0 == result.returncode, result.stderr
-    assert b"5 of 5 second exports equal the first; 1 rollouts retired" in result.stdout
+    assert b"5 of 5 second exports equal the first; 1 rollout retired" in result.stdout
     assert b"0 lost, 0 doubled, 0 sessions left" in result.stdout
     assert 5 == json.loads(file.read_bytes())["total"]["at_checkpoint"]
 

@@ -71,7 +71,7 @@ def test_command_line(tmp_path):
     result = subprocess.run(command, capture_output=True, check=False, timeout=120)
 
     assert 0 == result.returncode, result.stderr
-    assert b"1 rounds with seed 7: 0 lost, 0 doubled, 0 different" in result.stdout
+    assert b"1 round with seed 7: 0 lost, 0 doubled, 0 different" in result.stdout
     assert (True, 7) == (
         json.loads(file.read_bytes())["ok"],
         json.loads(file.read_bytes())["seed"],
