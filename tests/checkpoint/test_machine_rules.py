@@ -57,11 +57,14 @@ class Interleavings(RuleBasedStateMachine):
         self.shell, self.ids = shell_class(grace=100.0), 0
         self.shell.frees_at_once, self.replaced = False, {}
 
-    @initialize()
-    def begin(self):
-        """Two sessions live, so that the first checkpoint holds something."""
+    @initialize(restores=st.booleans(), resumes=st.booleans())
+    def begin(self, restores, resumes):
+        """Two sessions live, or have been restored and nobody has claimed them."""
         self.start_session("s0", "r0")
         self.start_session("s1", "r1")
+        if restores:
+            self.shell.committed("c0", "d0")
+            self.start_over(0, None, reads=True, resumes=resumes)
 
     # -- data
 
@@ -274,6 +277,21 @@ class Interleavings(RuleBasedStateMachine):
         if reads:
             self.shell.read()
         if reads and resumes:
+            self.resume("open")
+
+    @precondition(lambda self: self.shell.participant.gate.bindings.unclaimed)
+    @rule(deadline=st.sampled_from([1.0, 30.0]), passes=st.sampled_from([0.0, 5.0]))
+    def give_up(self, deadline, passes):
+        """A controller gives all restored sessions up, and may not wait for the end."""
+        if self.shell.phase == "restored":
+            self.resume("open")
+        self.prepare("new", 30.0)
+        if self.shell.phase == "prepared":
+            self.commit("open", "new", [], deadline)
+        if self.shell.writes:
+            self.publish(1000, fails=False)
+        self.pass_time(passes)
+        if passes and self.shell.removals:
             self.resume("open")
 
     # -- what always holds
