@@ -96,8 +96,10 @@ class Model:
             return
         if arrived.path == "/seed_session" and arrived.episode is not None:
             self.bind(event.session_id, arrived.episode)
-        if arrived.path in {"/verify", "/close_session"}:
-            self.sessions.pop(event.session_id, None)
+        session = self.sessions.get(event.session_id)
+        ends = arrived.path in {"/verify", "/close_session"}
+        if ends and session is not None and session.removal is None:
+            del self.sessions[event.session_id]
 
     def control_called(self, event):
         """Begin an operation."""

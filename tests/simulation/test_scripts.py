@@ -242,6 +242,22 @@ def test_a_caller_that_leaves_late_gets_no_reply():
     assert "idle" == stage.process.phase
 
 
+def test_a_session_that_is_being_freed_keeps_its_name():
+    """A close does not end the wait: a restored session would be freed instead."""
+    stage = Stage()
+    stage.request(Kind.SEED, "s", "r0")
+    stage.finish()
+    stage.is_quick = False
+    retire = stage.call(RetireBody, "c0", episode_ids=["r0"])
+    stage.request(Kind.CLOSE, "s")
+    stage.happen(1)
+
+    assert {} == stage.replies
+    assert not stage.process.participant.gate.is_fresh
+    stage.finish()
+    assert 200 == stage.replies[retire].status
+
+
 # -- faults
 
 

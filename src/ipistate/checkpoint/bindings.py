@@ -95,8 +95,17 @@ class Bindings:
         unclaimed = after.unclaimed.union(episodes).difference(after.leaving)
         return attrs.evolve(after, unclaimed=unclaimed)
 
+    def ended(self, session: str) -> Bindings:
+        """Stop to track a session that ended, unless its state is being freed.
+
+        Nothing else may take its name before that is done: it would be freed as well.
+        """
+        if session not in self.sessions or self.leaving.get(session) is not None:
+            return self
+        return self.untracked((session,))
+
     def untracked(self, sessions: Collection[str]) -> Bindings:
-        """Stop to track sessions that ended or whose state is gone."""
+        """Stop to track sessions whose state is gone."""
         return attrs.evolve(
             self,
             sessions=_without(self.sessions, sessions),

@@ -76,8 +76,8 @@ class Gate:
         if event.status is not None and 200 <= event.status < 300:
             if arrived.path == SEED_PATH and arrived.episode is not None:
                 bindings = bindings.bound({session: arrived.episode})
-            elif arrived.path in _ENDING_PATHS and session in bindings.sessions:
-                bindings = bindings.untracked((session,))
+            elif arrived.path in _ENDING_PATHS:
+                bindings = bindings.ended(session)
         admitted = self.admitted.removed(event.request)
         return Gate(self.is_open, admitted, self.waiting, bindings)
 

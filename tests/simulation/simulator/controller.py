@@ -45,7 +45,8 @@ class Controller:
 
     def _call(self, body):
         sim = self.sim
-        patience = max(0.0, body.deadline_ts - sim.now) + 5.0
+        patience = max(0.0, body.deadline_ts - sim.now)
+        patience += sim.random.choice([5.0, 5.0, 20.0])
         if sim.chance(0.05):
             patience *= sim.random.random()
         return sim.call(body, patience)

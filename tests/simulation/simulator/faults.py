@@ -126,6 +126,9 @@ FAULTS = {
     "a lease shrinks": Fault(
         fencing, "renewed", "max(checkpoint.lease_expires_at, until)", "until"
     ),
+    "a close ends the wait for a removal": Fault(
+        bindings.Bindings, "ended", " or self.leaving.get(session) is not None", ""
+    ),
     "deadlines are not kept": Fault(
         machine, "_time_out", "now < holder.body.deadline_ts", "True"
     ),

@@ -74,9 +74,10 @@ class Ledger:
         """Forget what dies with a process."""
         self.logs, self.bound, self.unclaimed = {}, {}, set()
         self.marks, self.tried, self.past = {}, {}, {}
-        self.retired, self.done, self.deleting = {}, set(), set()
+        self.retired, self.done = {}, set()
+        self.deleting, self.freed_soon = set(), set()
         self.fenced, self.recorded = deque(maxlen=FENCED_IDS), {}
-        self.scopes, self.installed = {}, None
+        self.scopes, self.installed, self.refused = {}, None, []
 
     def crashed(self):
         """A process died: what it had since its last checkpoint is lost, no more."""
@@ -157,7 +158,7 @@ class Ledger:
     def ended(self, session, succeeded):
         """A verify or a close took a world away."""
         self.logs.pop(session, None)
-        if succeeded:
+        if succeeded and session not in self.freed_soon:
             self.bound.pop(session, None)
             self.unclaimed.discard(session)
 
@@ -233,6 +234,7 @@ class Ledger:
     def freeing(self, sessions, process):
         """Worlds are about to be dropped."""
         self._require_unused(sessions, process)
+        self.freed_soon.update(sessions)
         for session in sessions:
             episode = self.bound[session]
             if process.phase is Phase.PREPARED:
@@ -252,6 +254,7 @@ class Ledger:
         """Worlds have been dropped, now or a while after it was decided."""
         self._require_unused(sessions, process)
         self.deleting.difference_update(sessions)
+        self.freed_soon.difference_update(sessions)
         for session in sessions:
             self.logs.pop(session, None)
             self.bound.pop(session, None)
@@ -289,11 +292,9 @@ class Ledger:
                 self._compare(body, action.document)
             _SUCCEEDED[operation](self, body, action.document, process)
             return
-        again = self.recorded.get((operation, body.checkpoint_id))
-        require(
-            again is None or again[0] != arguments_of(body),
-            "a retry is refused though it was done",
-        )
+        recorded = self.recorded.get((operation, body.checkpoint_id))
+        if recorded is not None and recorded[0] == arguments_of(body):
+            self.refused.append(body.checkpoint_id)
         code = action.document["error"]["code"]
         require(STATUS_OF[code] == action.status, "a code with another status")
         self.tally[f"refused with {code}"] += 1
@@ -418,14 +419,18 @@ class Ledger:
     def moved(self, before, after, dropped):
         """The machine took an event; a checkpoint that closed by itself is fenced."""
         old, new = before.control.open, after.control.open
-        if old is None:
-            return
-        if new is not None and new.id == old.id:
+        name = None if new is None else new.id
+        require(name not in self.refused, "a retry is refused though it was done")
+        self.refused.clear()
+        gone = {key[1] for key in self.recorded} - {name}
+        if old is not None and old.id == name:
             shrinks = new.lease_expires_at < old.lease_expires_at
             require(not shrinks, "the lease shrinks")
-        elif not dropped:
-            self.tally["leases run out"] += old.id not in self.fenced
-            self._fence(old.id)
+        elif old is not None and not dropped:
+            gone.add(old.id)
+        for closed in sorted(gone):
+            self.tally["leases run out"] += closed not in self.fenced
+            self._fence(closed)
 
     def check(self, worlds, gate):
         """Every effect is where it belongs, and every session is tracked."""
