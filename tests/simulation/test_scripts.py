@@ -266,7 +266,7 @@ def test_a_session_that_is_being_freed_keeps_its_name():
     [
         "prepare leaves the gate open",
         "the fence is forgotten",
-        "the stop flag is ignored",
+        "who left while waiting is still let in",
         "a mark does not refuse its own attempt",
         "ready while requests run",
     ],

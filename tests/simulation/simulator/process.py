@@ -56,7 +56,7 @@ class Process:
         self.world = world
         self.participant = start(Settings(instance="ipi", lease_grace_seconds=GRACE))
         self.worlds, self.waiting, self.running, self.calls = {}, {}, {}, {}
-        self.flags, self.reads = {}, {}
+        self.flags = {}
         self.found = None
 
     @property
@@ -247,8 +247,11 @@ class Process:
                 outcome = self.world.disk.read(action.directory, action.scope)
         except CheckpointError as error:
             outcome = error
+        self.world.later("read ended", self._hand_over, action, outcome)
+
+    def _hand_over(self, action, outcome):
         self.found = action, outcome
-        self.world.later("read ended", self.feed, on.ReadEnded(action.read, outcome))
+        self.feed(on.ReadEnded(action.read, outcome))
 
     def _install(self, action, _):
         self.world.ledger.installing(action.states, self)
