@@ -376,8 +376,8 @@ def _frozen(value: Any, path: _Path, level: int) -> JsonValue:
 
 
 def _shared(value: JsonObject | JsonArray, path: _Path, level: int) -> JsonValue:
-    # Only at the root is its depth known to be within the limit.
-    if level > 1 and level - 1 + depth(value) > MAX_DEPTH:
+    # Its depth is within the limit, but it may stand below other containers.
+    if level - 1 + depth(value) > MAX_DEPTH:
         raise _too_deep(path)
     return value
 
