@@ -267,9 +267,10 @@ class Simulation:
         return call
 
     def _latest(self, body):
-        # Without anybody ahead only a late timer counts, and what a resume waits for.
+        # Without anybody ahead, or a lease that is overdue, only a late timer counts, and what a resume waits for.
         latest = max(self.now, body.deadline_ts) + 2 * DELAYS["tick"]
-        if self.process.participant.control.holder is not None:
+        control = self.process.participant.control
+        if control.holder is not None or control.due <= self.now:
             ahead = [called.deadline_ts for _, called, _ in self._called.values()]
             return max(latest, *ahead, 0.0) + 90.0
         return latest + (40.0 if isinstance(body, ResumeBody) else 0.0)
