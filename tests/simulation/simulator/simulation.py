@@ -267,7 +267,8 @@ class Simulation:
         return call
 
     def _latest(self, body):
-        # Without anybody ahead, or a lease that is overdue, only a late timer counts, and what a resume waits for.
+        # Only a late timer counts, and what a resume waits for, unless somebody is
+        # ahead or the lease is overdue.
         latest = max(self.now, body.deadline_ts) + 2 * DELAYS["tick"]
         control = self.process.participant.control
         if control.holder is not None or control.due <= self.now:
