@@ -20,6 +20,9 @@ settings.register_profile(
     "ci", max_examples=150, deadline=None, derandomize=True, print_blob=True
 )
 settings.register_profile(
+    "sample", max_examples=40, deadline=None, derandomize=True, print_blob=True
+)
+settings.register_profile(
     "deep",
     max_examples=10_000,
     deadline=None,
