@@ -52,7 +52,9 @@ class Pauses:
 
     def __init__(self) -> None:
         generations = len(gc.get_count())
-        self.counts: list[list[int]] = [[0] * (len(self.BOUNDS) + 1) for _ in range(generations)]
+        self.counts: list[list[int]] = [
+            [0] * (len(self.BOUNDS) + 1) for _ in range(generations)
+        ]
         self.seconds: list[float] = [0.0] * generations
         self._began = 0.0
 
