@@ -7,7 +7,6 @@ restored session mint the same one (design, section 4).
 from __future__ import annotations
 
 from hashlib import blake2b
-from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from ipistate.codec import encode
@@ -36,8 +35,8 @@ def derive_id(
     """
     seed = f"{prefix}\0{collection}\0{size}\0".encode() + encode(call)
     start = int.from_bytes(blake2b(seed, digest_size=8).digest())
-    for step in count():
+    for step in range(SPACE):
         candidate = f"{prefix}{(start + step) % SPACE:06X}"
-        if step >= SPACE or candidate not in used:
+        if candidate not in used:
             return candidate
-    raise AssertionError  # pragma: no cover - count() never ends
+    return f"{prefix}{start % SPACE:06X}"  # all 16 million are taken

@@ -10,7 +10,7 @@ import signal
 import sys
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, cast
 
 from ipistate.errors import IpiStateError
 
@@ -120,9 +120,8 @@ def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None
 
 
 def _stderr(process: asyncio.subprocess.Process) -> asyncio.StreamReader:
-    if process.stderr is None:
-        raise AssertionError  # pragma: no cover - it was asked for
-    return process.stderr
+    # It was asked for, so it is there.
+    return cast("asyncio.StreamReader", process.stderr)
 
 
 async def _readiness(process: asyncio.subprocess.Process, log: Path) -> str:
