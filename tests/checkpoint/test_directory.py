@@ -595,6 +595,17 @@ def test_what_is_no_regular_file_is_refused_at_once(directory, tmp_path, name, m
     assert before == len([*Path("/dev/fd").iterdir()])
 
 
+def test_a_huge_manifest_is_not_read(directory, tmp_path):
+    """A file that is far larger than any manifest is refused before it is read."""
+    path = tmp_path / "gym" / "resources" / "ipi"
+    path.mkdir(parents=True)
+    with (path / "manifest.json").open("wb") as file:
+        file.truncate(2**40)
+
+    with pytest.raises(CheckpointError, match="longer than"):
+        directory.read_manifest()
+
+
 def test_a_fifo_in_the_manifest_s_place_refuses_a_commit(directory, tmp_path):
     """A writer that finds a manifest reads it, and does not wait for a fifo's writer."""
     path = tmp_path / "gym" / "resources" / "ipi"

@@ -134,6 +134,45 @@ async def test_broken_connections(called, error):
     assert failure.detail
 
 
+@pytest.mark.parametrize("error", [OverflowError(), UnicodeError("no host"), OSError()])
+async def test_addresses_that_no_library_can_use(called, error):
+    """Whatever the library raises for an address, the call has failed, no more."""
+
+    def answer(request):
+        raise error
+
+    failure = await called(answer)
+
+    assert Reason.UNREACHABLE is failure.reason
+
+
+async def test_cookies_are_not_kept(control):
+    """What one peer sets is not sent to another, and cannot break its calls."""
+    seen = []
+
+    def answer(request):
+        seen.append("cookie" in request.headers)
+        cookie = ("set-cookie", b"z=\xe9\xff; Path=/")
+        return httpx.Response(200, json=DONE, headers=[cookie])
+
+    client = await control(httpx.MockTransport(answer))
+    for _ in range(2):
+        reply = await client.operate(SERVER, "resume", {}, ResumeReply, 5.0)
+
+        assert "idle" == reply.phase
+    assert [False, False] == seen
+
+
+async def test_endless_answers(called, monkeypatch):
+    """An answer is not read beyond its limit."""
+    monkeypatch.setattr("ipistate.coordination.client.MAX_REPLY_BYTES", 100)
+
+    failure = await called(lambda _: httpx.Response(200, content=b"x" * 101))
+
+    assert Reason.INVALID_REPLY is failure.reason
+    assert "longer than 100 bytes" == failure.detail
+
+
 async def test_no_answer_in_time(called):
     """A call ends after its seconds, whatever the server does."""
 

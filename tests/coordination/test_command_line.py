@@ -202,6 +202,8 @@ def test_line_that_is_no_key(run, deployment):
         ["prepare", "a/b"],
         ["prepare", "c-1", "--url", "localhost:8000"],
         ["prepare", "c-1", "--seconds", "-1"],
+        ["prepare", "c-1", "--seconds", "nan"],
+        ["renew", "c-1", "--seconds", "1e400"],
         ["status", "--token-env", "TOKEN"],
     ],
 )

@@ -78,3 +78,10 @@ def test_names_for_people():
     assert "http://h" == str(Address("http://h", "http://h"))
     assert "x (http://h)" == str(Address("x", "http://h"))
     assert "agent x (http://h)" == str(Participant("x", "http://h", Kind.AGENT))
+
+
+def test_ports_beyond_the_last_one():
+    """A URL with a port that no server can have is refused."""
+    assert "http://h:65535" == Address("h", "http://h:65535").url
+    with pytest.raises(SchemaError, match="invalid_url"):
+        Address("h", "http://h:65536")

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["KIND", "MANIFEST", "CheckpointDirectory", "StopFlag"]
 
 MANIFEST: Final = "manifest.json"
+MAX_MANIFEST_BYTES: Final = 2**20
+"""A manifest is far smaller; a larger file is none, and reading it would take memory."""
+
 
 _Temporary: TypeAlias = tuple[Path, IO[bytes]]
 
@@ -248,7 +251,10 @@ def _check_regular(descriptor: int, path: Path) -> None:
 
 def _read_bytes(path: Path) -> bytes:
     with _opened(path) as file:
-        return file.read()
+        data = file.read(MAX_MANIFEST_BYTES + 1)
+    if len(data) > MAX_MANIFEST_BYTES:
+        raise _invalid(f"{path} is longer than {MAX_MANIFEST_BYTES:,} bytes")
+    return data
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:

@@ -168,7 +168,7 @@ def renew(deployment: Deployment, checkpoint_id: str) -> None:
 
     async def work(coordinator: Coordinator, deadline: float) -> Told:
         answers = (await coordinator.renew(checkpoint_id, deadline)).answers
-        rows = [[f"open until {one.reply.lease_expires_at:.0f}"] for one in answers]
+        rows = [[f"open until {one.reply.lease_expires_at}"] for one in answers]
         return Told(operation="renew", answers=answers, heads=["lease"], rows=rows)
 
     drive(deployment, "renew", work)

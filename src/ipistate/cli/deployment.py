@@ -53,10 +53,20 @@ def _check_id(_: object, __: object, checkpoint_id: str) -> str:
         raise click.BadParameter(str(error)) from error
 
 
+MAX_SECONDS: Final = 365 * 86_400.0
+
+
+def _check_seconds(_: object, __: object, seconds: float) -> float:
+    if not 0 <= seconds <= MAX_SECONDS:  # not a number is neither
+        raise click.BadParameter(f"from 0 to {MAX_SECONDS:.0f}")
+    return seconds
+
+
 ID: Final = click.argument("checkpoint_id", metavar="ID", callback=_check_id)
 SECONDS: Final = click.option(
     "--seconds",
-    type=click.FloatRange(min=0),
+    type=float,
+    callback=_check_seconds,
     default=30.0,
     show_default=True,
     help="How long the participants have.",

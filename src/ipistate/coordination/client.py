@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import httpx
@@ -23,9 +24,20 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 PREFIX: Final = "/ng-control/v1/checkpoint"
+MAX_REPLY_BYTES: Final = 64 * 2**20
+"""Size from which on an answer is not read further."""
+
 TRIES: Final = 3
 """How often a connection is tried before a server counts as unreachable."""
 
+# Everything that a wrong address or a broken peer makes the library raise.
+_UNREACHABLE: Final = (
+    httpx.HTTPError,
+    httpx.InvalidURL,
+    OSError,
+    ValueError,
+    OverflowError,
+)
 _OK: Final = 200
 _JSON: Final = {"content-type": "application/json"}
 
@@ -59,6 +71,8 @@ class ControlClient:
             headers={"authorization": f"Bearer {token}"},
             timeout=None,  # noqa: S113 - each call has a bound for all of it
             trust_env=False,
+            # What one peer sets is no business of the others.
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
         )
 
     async def __aenter__(self) -> Self:
@@ -77,8 +91,7 @@ class ControlClient:
         self, server: Address, reply: type[R], seconds: float
     ) -> R | Failure:
         """Ask for the status, which may take so many seconds, and read it."""
-        request = self._client.build_request("GET", _url(server, "status"))
-        return await self._called(server, "status", request, reply, seconds)
+        return await self._called(server, "status", "GET", None, reply, seconds)
 
     async def operate(
         self,
@@ -92,33 +105,54 @@ class ControlClient:
 
         It may be repeated: the protocol's operations have the effect of one call.
         """
-        request = self._client.build_request(
-            "POST",
-            _url(server, operation),
-            content=encode(freeze(body)),
-            headers=_JSON,
-        )
-        return await self._called(server, operation, request, reply, seconds)
+        content = encode(freeze(body))
+        return await self._called(server, operation, "POST", content, reply, seconds)
 
-    async def _called(
+    async def _called(  # noqa: PLR0913, PLR0917 - one call, all of it
         self,
         server: Address,
         operation: str,
-        request: httpx.Request,
+        method: str,
+        content: bytes | None,
         reply: type[R],
         seconds: float,
     ) -> R | Failure:
         try:
             async with asyncio.timeout(seconds):
-                response = await self._client.send(request)
+                status, answer = await self._sent(
+                    method, _url(server, operation), content
+                )
         except TimeoutError:
             reason, told = Reason.TIMED_OUT, f"no answer within {seconds:.1f} s"
-        except httpx.HTTPError as error:
+        except _TooLongError:
+            reason, told = (
+                Reason.INVALID_REPLY,
+                f"longer than {MAX_REPLY_BYTES:,} bytes",
+            )
+        except _UNREACHABLE as error:
             reason = Reason.UNREACHABLE
             told = str(error) or type(error).__name__
         else:
-            return _read(server, operation, response, reply)
+            return _read(server, operation, status, answer, reply)
         return Failure(server=server, operation=operation, reason=reason, detail=told)
+
+    async def _sent(
+        self, method: str, url: str, content: bytes | None
+    ) -> tuple[int, bytes]:
+        headers = None if content is None else _JSON
+        answer = bytearray()
+        async with self._client.stream(
+            method, url, content=content, headers=headers
+        ) as response:
+            async for part in response.aiter_bytes():
+                answer += part
+                if len(answer) > MAX_REPLY_BYTES:
+                    raise _TooLongError
+        return response.status_code, bytes(answer)
+
+
+class _TooLongError(Exception):
+    """An answer that no participant has a reason to give."""
 
 
 def _network() -> httpx.AsyncHTTPTransport:
@@ -131,11 +165,10 @@ def _url(server: Address, operation: str) -> str:
 
 
 def _read(
-    server: Address, operation: str, response: httpx.Response, reply: type[R]
+    server: Address, operation: str, status: int, content: bytes, reply: type[R]
 ) -> R | Failure:
-    status = response.status_code
     if status != _OK:
-        code, detail = _refusal(response.content)
+        code, detail = _refusal(content)
         return Failure(
             server=server,
             operation=operation,
@@ -145,7 +178,7 @@ def _read(
             detail=detail,
         )
     try:
-        return structure(decode(response.content), reply)
+        return structure(decode(content), reply)
     except (DecodeError, SchemaError) as error:
         return Failure(
             server=server,

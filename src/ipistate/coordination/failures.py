@@ -37,7 +37,8 @@ class Reason(StrEnum):
 
 
 def _bounded(text: str) -> str:
-    return text if len(text) <= DETAIL_LIMIT else f"{text[:DETAIL_LIMIT]}…"
+    line = text[: DETAIL_LIMIT + 1].replace("\r", "\\r").replace("\n", "\\n")
+    return line if len(text) <= DETAIL_LIMIT else f"{line[:DETAIL_LIMIT]}…"
 
 
 @attrs.frozen(kw_only=True)

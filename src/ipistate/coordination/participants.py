@@ -28,7 +28,7 @@ MAX_PORT: Final = 65535
 
 # No user name: it would replace the bearer token.
 _URL: Final = re.compile(
-    r"https?://(?:\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]]+)(?::\d{1,5})?(?:/[^\s?#]*)?"
+    r"https?://(?:\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]]+)(?::(\d{1,5}))?(?:/[^\s?#]*)?"
 )
 
 
@@ -42,7 +42,8 @@ class Kind(StrEnum):
 
 
 def _check_url(_: object, __: object, value: str) -> None:
-    if _URL.fullmatch(value) is None:
+    found = _URL.fullmatch(value)
+    if found is None or int(found[1] or 1) > MAX_PORT:
         message = "a server's URL is http(s)://host[:port][/path]"
         raise SchemaError("invalid_url", message, preview=preview(value))
 
