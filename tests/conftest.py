@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("dev", max_examples=30, deadline=None)
 settings.register_profile(
-    "ci", max_examples=150, deadline=None, derandomize=True, print_blob=True
+    "ci", max_examples=100, deadline=None, derandomize=True, print_blob=True
 )
 settings.register_profile(
     "sample", max_examples=40, deadline=None, derandomize=True, print_blob=True
