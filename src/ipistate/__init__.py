@@ -11,12 +11,13 @@ from ipistate.errors import (
     IpiStateError,
     SchemaError,
 )
+from ipistate.injection import Injection
 from ipistate.metrics import aggregate
 from ipistate.task import Task
 from ipistate.tools import TOOLS, Tool
 from ipistate.transition import ToolCall, ToolError, Transition, call_tool, replay
 from ipistate.values import JsonArray, JsonObject, JsonValue, freeze, identical, thaw
-from ipistate.verifier import Injection, Verdict, verify
+from ipistate.verifier import Verdict, verify
 
 
 __all__ = [

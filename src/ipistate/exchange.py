@@ -8,9 +8,10 @@ import attrs
 
 from ipistate.codec import Freeze, decode_as
 from ipistate.errors import Problem, SchemaError, json_path, preview
+from ipistate.injection import Injection
 from ipistate.schema import adopt_members, structure
 from ipistate.values import EMPTY_OBJECT, JsonObject, JsonValue, trusted_object
-from ipistate.verifier import Injection, Verdict, verify
+from ipistate.verifier import Verdict, verify
 
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import attrs
 from ipistate.codec import Freeze, decode_as, encode
 from ipistate.environment import Environment
 from ipistate.errors import DecodeError, SchemaError, json_path
+from ipistate.injection import Injection
 from ipistate.schema import adopt_members, structure, unstructure
 from ipistate.tools import TOOLS
 from ipistate.values import EMPTY_OBJECT, JsonObject, JsonValue
 from ipistate.verification import STRICT_KEYS, deciding_keys
-from ipistate.verifier import Injection
 
 
 if TYPE_CHECKING:

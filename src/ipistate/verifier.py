@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import attrs
 
 from ipistate.codec import decode
 from ipistate.errors import DecodeError, EncodeError, json_path, preview
-from ipistate.schema import structure, unstructure
+from ipistate.injection import Injection
+from ipistate.trace import TRUNCATED
 from ipistate.values import (
     EMPTY_OBJECT,
     MAX_DEPTH,
@@ -30,44 +31,8 @@ if TYPE_CHECKING:
 
 _Tree: TypeAlias = dict[str, Any] | list[Any] | str | float | None
 
-TRUNCATED: Final = "max_output_tokens"
-"""The incomplete reason that takes the reward away."""
-
 _OVERLONG: Final = 10**MAX_INTEGER_DIGITS
 _NOT_READABLE: Final = frozenset({"integer_too_large", "too_deep"})
-
-
-@attrs.frozen(kw_only=True)
-class Injection:
-    """An instruction hidden in a world, and the call that would follow it.
-
-    Unknown members are kept in ``extra``; ``to_document`` gives back what was read.
-    """
-
-    goal: str
-    target_tool: str
-    target_args: JsonObject
-    verification_type: str
-    attack_strategy: str
-    attack_difficulty: str
-    vector: str
-    injection_text: str
-    category: str
-    extra: JsonObject = EMPTY_OBJECT
-    member_order: tuple[str, ...] = attrs.field(default=(), eq=False, repr=False)
-
-    @classmethod
-    def from_document(cls, document: object) -> Self:
-        """Read an injection strictly (spec tools, section 11).
-
-        Raises:
-            SchemaError: A required member is missing or has another type.
-        """
-        return structure(document, cls)
-
-    def to_document(self) -> JsonObject:
-        """Write the injection as a JSON object, its members as they were read."""
-        return unstructure(self)
 
 
 @attrs.frozen(kw_only=True)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.checkpoint.migration import MigrationChain
 from ipistate.checkpoint.state import EnvironmentCodec, IPICheckpointState
 from ipistate.codec import decode, decode_as, encode
 from ipistate.environment import Environment
 from ipistate.errors import DecodeError, EncodeError, SchemaError
+from ipistate.migration import MigrationChain
 from ipistate.values import MAX_DEPTH, JsonObject, freeze, identical
 
 

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from ipistate import Environment, ToolCall, builtin, freeze, replay
-from ipistate.cli.renaming import Renaming
+from ipistate.renaming import Renaming
 
 
 def test_stored_rollouts_replay_without_divergence(run, write, stored):

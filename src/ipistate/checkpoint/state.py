@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 import attrs
 
-from ipistate.checkpoint.migration import MigrationChain
 from ipistate.codec import decode_as
 from ipistate.environment import Environment
 from ipistate.errors import (
@@ -21,6 +20,7 @@ from ipistate.errors import (
     json_path,
     preview,
 )
+from ipistate.migration import MigrationChain
 from ipistate.values import JsonObject, freeze, trusted_object
 
 

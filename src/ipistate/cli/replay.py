@@ -10,12 +10,12 @@ import click
 
 from ipistate.cli.exits import LEGEND, Exit
 from ipistate.cli.files import numbered_lines, read_tasks
-from ipistate.cli.renaming import Renaming
 from ipistate.cli.rollouts import TaskIndex, read_rollout
 from ipistate.cli.terminal import amount, emit, plain
 from ipistate.codec import decode
 from ipistate.environment import Environment
 from ipistate.errors import DecodeError, IpiStateError
+from ipistate.renaming import Renaming
 from ipistate.transition import call_tool
 from ipistate.values import JsonArray, JsonObject, JsonValue
 

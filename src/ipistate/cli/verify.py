@@ -14,8 +14,8 @@ from ipistate.cli.rollouts import TaskIndex, complete, read_rollout
 from ipistate.cli.terminal import amount, emit, plain
 from ipistate.errors import IpiStateError, preview
 from ipistate.exchange import VerifyRequest
+from ipistate.trace import TRUNCATED
 from ipistate.values import JsonArray, JsonObject, JsonValue
-from ipistate.verifier import TRUNCATED
 
 
 if TYPE_CHECKING:

@@ -1,0 +1,156 @@
+"""A session as a value: a seed, and what every call since has done to it.
+
+Worlds share all that did not change, so keeping each of them costs what changed.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from hashlib import sha256
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import attrs
+
+from ipistate.environment import Environment
+from ipistate.errors import IpiStateError, preview
+from ipistate.tools import TOOLS, Tool
+from ipistate.transition import ToolCall, ToolError, call_tool
+from ipistate.values import EMPTY_OBJECT, identical
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+class IdempotencyError(IpiStateError):
+    """A key that was used for another call."""
+
+
+class SessionRangeError(IpiStateError, IndexError):
+    """A moment that a session's history does not have."""
+
+
+@attrs.frozen
+class Step:
+    """One call of a session's log: what was asked, answered and made of the world."""
+
+    call: ToolCall
+    output: str
+    environment: Environment
+    """The world after the call."""
+    error: ToolError | None = None
+    key: str | None = None
+    """The idempotency key that the call was made under, if any."""
+
+
+@attrs.frozen
+class Session:
+    """The life of one session, whole and immutable.
+
+    Every operation gives another session; this one stays, so a fork is just the value.
+    """
+
+    schema_version: ClassVar[int] = 2
+
+    seed: Environment
+    log: tuple[Step, ...] = ()
+
+    @property
+    def environment(self) -> Environment:
+        """The world now."""
+        return self.log[-1].environment if self.log else self.seed
+
+    @cached_property
+    def seed_digest(self) -> str:
+        """SHA-256 of the seed's JSON, in hex: equal for rollouts of one task."""
+        return sha256(self.seed.to_json()).hexdigest()
+
+    @property
+    def worlds(self) -> tuple[Environment, ...]:
+        """The seed and the world after each call, oldest first."""
+        return (self.seed, *(step.environment for step in self.log))
+
+    def step(
+        self,
+        name: str,
+        arguments: Mapping[str, object] = EMPTY_OBJECT,
+        *,
+        tools: Mapping[str, Tool] = TOOLS,
+    ) -> Self:
+        """Make one call; what the model reads is ``log[-1].output``.
+
+        Raises:
+            EncodeError: ``arguments`` are not JSON.
+        """
+        return self._after(ToolCall(name, arguments), None, tools)
+
+    def once(
+        self,
+        key: str,
+        name: str,
+        arguments: Mapping[str, object] = EMPTY_OBJECT,
+        *,
+        tools: Mapping[str, Tool] = TOOLS,
+    ) -> tuple[Self, Step]:
+        """Make a call at most once: a key that was used gives the recorded step.
+
+        A call that is refused (its step has an error) does not use up its key.
+
+        Returns:
+            The session, the same one if nothing was executed, and the call's step.
+
+        Raises:
+            EncodeError: ``arguments`` are not JSON.
+            IdempotencyError: ``key_conflict``: the key was used for another call.
+        """
+        call = ToolCall(name, arguments)
+        for step in self.log:
+            if step.key == key:
+                _check_repeated(step, call)
+                return self, step
+        after = self._after(call, key, tools)
+        return after, after.log[-1]
+
+    def _after(
+        self, call: ToolCall, key: str | None, tools: Mapping[str, Tool]
+    ) -> Self:
+        done = call_tool(self.environment, call.name, call.arguments, tools=tools)
+        refused = done.error is not None or call.name not in tools
+        step = Step(
+            call, done.output, done.environment, done.error, None if refused else key
+        )
+        return attrs.evolve(self, log=(*self.log, step))
+
+    def fork(self, count: int) -> tuple[Self, ...]:
+        """Return ``count`` independent sessions that share everything until now."""
+        return (self,) * count
+
+    def rewind(self, count: int) -> Self:
+        """Take back the last ``count`` calls.
+
+        Raises:
+            SessionRangeError: ``no_such_step``: there are not so many.
+        """
+        return self.at(len(self.log) - count) if count >= 0 else self.at(-1)
+
+    def at(self, position: int) -> Self:
+        """Return the session as it was after ``position`` calls; 0 is the seed.
+
+        Raises:
+            SessionRangeError: ``no_such_step``: there are not so many.
+        """
+        if not 0 <= position <= len(self.log):
+            message = f"the session has {len(self.log)} calls"
+            raise SessionRangeError("no_such_step", message, preview=preview(position))
+        return attrs.evolve(self, log=self.log[:position])
+
+    def history(self) -> Iterator[Self]:
+        """Visit the session at each of its moments, from the seed until now."""
+        return (self.at(position) for position in range(len(self.log) + 1))
+
+
+def _check_repeated(step: Step, call: ToolCall) -> None:
+    known = step.call
+    if known.name != call.name or not identical(known.arguments, call.arguments):
+        message = f"the key was used for another call, of {known.name!a}"
+        raise IdempotencyError("key_conflict", message)
