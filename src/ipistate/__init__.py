@@ -1,5 +1,6 @@
 """Immutable session state for indirect-prompt-injection environments."""
 
+from ipistate.checkpoint.history import session_from_json, session_to_json
 from ipistate.checkpoint.state import IPICheckpointState
 from ipistate.codec import decode, encode, render
 from ipistate.environment import Environment
@@ -13,6 +14,7 @@ from ipistate.errors import (
 )
 from ipistate.injection import Injection
 from ipistate.metrics import aggregate
+from ipistate.session import IdempotencyError, Session, SessionRangeError, Step
 from ipistate.task import Task
 from ipistate.tools import TOOLS, Tool
 from ipistate.transition import ToolCall, ToolError, Transition, call_tool, replay
@@ -27,6 +29,7 @@ __all__ = [
     "EncodeError",
     "Environment",
     "IPICheckpointState",
+    "IdempotencyError",
     "ImmutableError",
     "Injection",
     "IpiStateError",
@@ -34,6 +37,9 @@ __all__ = [
     "JsonObject",
     "JsonValue",
     "SchemaError",
+    "Session",
+    "SessionRangeError",
+    "Step",
     "Task",
     "Tool",
     "ToolCall",
@@ -48,6 +54,8 @@ __all__ = [
     "identical",
     "render",
     "replay",
+    "session_from_json",
+    "session_to_json",
     "thaw",
     "verify",
 ]

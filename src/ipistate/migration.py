@@ -28,6 +28,8 @@ class MigrationChain:
 
     newest: int
     steps: Mapping[int, Step] = MappingProxyType({})
+    elsewhere: Mapping[int, str] = MappingProxyType({})
+    """Newer versions that others read, and what to do with a document of one."""
 
     def problem_of(self, document: Mapping[str, Any]) -> Problem | None:
         """Say why this chain cannot read a document of that version, if so."""
@@ -45,7 +47,10 @@ class MigrationChain:
     def _unreadable(self, version: int) -> str | None:
         if version > self.newest:
             shown = preview(version)
-            return f"version {shown} is newer than {self.newest}, the newest known here"
+            known = (
+                f"version {shown} is newer than {self.newest}, the newest known here"
+            )
+            return "; ".join([known, *filter(None, [self.elsewhere.get(version)])])
         if version < 1:
             return f"versions count from 1 to {self.newest}"
         missing = [n for n in range(version, self.newest) if n not in self.steps]

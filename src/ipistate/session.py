@@ -114,11 +114,7 @@ class Session:
     def _after(
         self, call: ToolCall, key: str | None, tools: Mapping[str, Tool]
     ) -> Self:
-        done = call_tool(self.environment, call.name, call.arguments, tools=tools)
-        refused = done.error is not None or call.name not in tools
-        step = Step(
-            call, done.output, done.environment, done.error, None if refused else key
-        )
+        step = execute(self.environment, call, key, tools=tools)
         return attrs.evolve(self, log=(*self.log, step))
 
     def fork(self, count: int) -> tuple[Self, ...]:
@@ -131,7 +127,9 @@ class Session:
         Raises:
             SessionRangeError: ``no_such_step``: there are not so many.
         """
-        return self.at(len(self.log) - count) if count >= 0 else self.at(-1)
+        if not 0 <= count <= len(self.log):
+            raise self._no_such_step(count)
+        return self.at(len(self.log) - count)
 
     def at(self, position: int) -> Self:
         """Return the session as it was after ``position`` calls; 0 is the seed.
@@ -140,13 +138,26 @@ class Session:
             SessionRangeError: ``no_such_step``: there are not so many.
         """
         if not 0 <= position <= len(self.log):
-            message = f"the session has {len(self.log)} calls"
-            raise SessionRangeError("no_such_step", message, preview=preview(position))
+            raise self._no_such_step(position)
         return attrs.evolve(self, log=self.log[:position])
+
+    def _no_such_step(self, count: int) -> SessionRangeError:
+        message = f"the session has {len(self.log)} calls"
+        return SessionRangeError("no_such_step", message, preview=preview(count))
 
     def history(self) -> Iterator[Self]:
         """Visit the session at each of its moments, from the seed until now."""
         return (self.at(position) for position in range(len(self.log) + 1))
+
+
+def execute(
+    world: Environment, call: ToolCall, key: str | None, *, tools: Mapping[str, Tool]
+) -> Step:
+    """Make a call in a world and note what it did; a refused call has no key."""
+    done = call_tool(world, call.name, call.arguments, tools=tools)
+    refused = done.error is not None or call.name not in tools
+    kept = None if refused else key
+    return Step(call, done.output, done.environment, done.error, kept)
 
 
 def _check_repeated(step: Step, call: ToolCall) -> None:

@@ -6,6 +6,7 @@ other state models can be served. ``EnvironmentCodec`` is the one for IPI sessio
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 import attrs
@@ -31,8 +32,16 @@ if TYPE_CHECKING:
 
 S = TypeVar("S")
 
-CHAIN: Final = MigrationChain(newest=1)
-"""The versions of the IPI state. A new version adds its step here."""
+CHAIN: Final = MigrationChain(
+    newest=1,
+    elsewhere=MappingProxyType(
+        {
+            2: "it has a log of calls, which session_from_json() reads and"
+            " `ipistate checkpoint migrate --to 1` drops"
+        }
+    ),
+)
+"""The versions of the IPI state without a log; ``history.CHAIN`` goes on from there."""
 
 _MEMBERS: Final = ("schema_version", "environment")
 
