@@ -192,6 +192,34 @@ def test_pickling(value, protocol):
     assert encode(value) == encode(back)
 
 
+@given(st.integers(0, pickle.HIGHEST_PROTOCOL))
+def test_pickling_keeps_what_is_shared(protocol):
+    """A table that two worlds share is one object after loading, and so is a record."""
+    table = JsonObject({"P-1": {"tags": ["a"]}})
+    other = with_member(table, "P-2", JsonArray())
+    worlds = [JsonObject({"patients": part}) for part in (table, table, other)]
+
+    one, two, three = pickle.loads(pickle.dumps(worlds, protocol))
+
+    assert one["patients"] is two["patients"]
+    assert one["patients"]["P-1"] is three["patients"]["P-1"]
+    assert one is not two
+
+
+def test_pickling_checks_nothing_again(monkeypatch):
+    """What a pickle holds was checked before, so a part that is shared costs nothing."""
+    value = JsonObject({"a": JsonArray([JsonObject({"b": 1})])})
+    pickled = pickle.dumps(value)
+
+    def walk(*_):
+        raise AssertionError("a part was checked again")
+
+    monkeypatch.setattr("ipistate.values.depth", walk)
+    monkeypatch.setattr("ipistate.values._frozen", walk)
+
+    assert identical(value, pickle.loads(pickled))
+
+
 @given(json_values(), json_values())
 def test_equal_values_have_equal_hashes(left, right):
     """Values that compare equal hash equal, whatever the order of their members."""

@@ -116,8 +116,9 @@ class JsonObject(dict[str, "JsonValue"]):
     def __deepcopy__(self, memo: object) -> Self:
         return self
 
-    def __reduce__(self) -> tuple[type[JsonObject], tuple[dict[str, JsonValue]]]:
-        return JsonObject, (dict(self),)
+    def __reduce__(self) -> tuple[Callable[..., JsonObject], tuple[object]]:
+        # What was checked once is not checked again for every world that shares it.
+        return trusted_object, (dict(self),)
 
 
 class JsonArray(list["JsonValue"]):
@@ -190,8 +191,8 @@ class JsonArray(list["JsonValue"]):
     def __deepcopy__(self, memo: object) -> Self:
         return self
 
-    def __reduce__(self) -> tuple[type[JsonArray], tuple[list[JsonValue]]]:
-        return JsonArray, (list(self),)
+    def __reduce__(self) -> tuple[Callable[..., JsonArray], tuple[object]]:
+        return trusted_array, (list(self),)
 
 
 JsonValue: TypeAlias = bool | int | float | str | JsonArray | JsonObject | None

@@ -67,24 +67,24 @@ class RecordedCall:
     key: str | None
 
 
+def _check_seed(
+    session: RecordedSession, field: attrs.Attribute[Any], seed: Environment | None
+) -> None:
+    # One value has one text: a session whose world is as it began has no seed.
+    if seed is not None and identical(seed.document, session.environment.document):
+        message = "a seed that is the environment itself is written as null"
+        raise refuse("redundant_seed", message, seed.document, field)
+
+
 @attrs.frozen(kw_only=True)
 class RecordedSession:
     """A session as it was written, whether or not its log can be executed again."""
 
     schema_version: int
     environment: Environment
-    seed: Environment | None = attrs.field()
+    seed: Environment | None = attrs.field(validator=_check_seed)
     """None if the world now is the seed, too."""
     log: tuple[RecordedCall, ...]
-
-    @seed.validator
-    def _check_seed(
-        self, field: attrs.Attribute[Any], seed: Environment | None
-    ) -> None:
-        # One value has one text: that of a world that is as it began has no seed.
-        if seed is not None and identical(seed.document, self.environment.document):
-            message = "a seed that is the environment itself is written as null"
-            raise refuse("redundant_seed", message, seed.document, field)
 
     @classmethod
     def from_tree(cls, tree: Any, adopt: Freeze) -> RecordedSession:
