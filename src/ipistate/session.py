@@ -7,19 +7,35 @@ from __future__ import annotations
 
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 import attrs
 
 from ipistate.environment import Environment
 from ipistate.errors import IpiStateError, preview
 from ipistate.tools import TOOLS, Tool
-from ipistate.transition import ToolCall, ToolError, call_tool
+from ipistate.transition import ToolCall, ToolError, Transition, call_tool
 from ipistate.values import EMPTY_OBJECT, identical
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+
+class CallTool(Protocol):
+    """A function that executes a call as ``call_tool`` does."""
+
+    def __call__(
+        self,
+        environment: Environment,
+        name: str,
+        arguments: Mapping[str, object],
+        /,
+        *,
+        tools: Mapping[str, Tool],
+    ) -> Transition:
+        """Execute one call."""
+        ...
 
 
 class IdempotencyError(IpiStateError):
@@ -76,13 +92,21 @@ class Session:
         arguments: Mapping[str, object] = EMPTY_OBJECT,
         *,
         tools: Mapping[str, Tool] = TOOLS,
+        run: CallTool = call_tool,
     ) -> Self:
         """Make one call; what the model reads is ``log[-1].output``.
+
+        Args:
+            name: The tool's name.
+            arguments: A JSON object.
+            tools: The table of tools.
+            run: What executes the call: ``call_tool``, or a function that watches it.
 
         Raises:
             EncodeError: ``arguments`` are not JSON.
         """
-        return self._after(ToolCall(name, arguments), None, tools)
+        call = ToolCall(name, arguments)
+        return self._with(execute(self.environment, call, None, tools=tools, run=run))
 
     def once(
         self,
@@ -91,6 +115,7 @@ class Session:
         arguments: Mapping[str, object] = EMPTY_OBJECT,
         *,
         tools: Mapping[str, Tool] = TOOLS,
+        run: CallTool = call_tool,
     ) -> tuple[Self, Step]:
         """Make a call at most once: a key that was used gives the recorded step.
 
@@ -108,13 +133,10 @@ class Session:
             if step.key == key:
                 _check_repeated(step, call)
                 return self, step
-        after = self._after(call, key, tools)
-        return after, after.log[-1]
+        made = execute(self.environment, call, key, tools=tools, run=run)
+        return self._with(made), made
 
-    def _after(
-        self, call: ToolCall, key: str | None, tools: Mapping[str, Tool]
-    ) -> Self:
-        step = execute(self.environment, call, key, tools=tools)
+    def _with(self, step: Step) -> Self:
         return attrs.evolve(self, log=(*self.log, step))
 
     def fork(self, count: int) -> tuple[Self, ...]:
@@ -151,10 +173,15 @@ class Session:
 
 
 def execute(
-    world: Environment, call: ToolCall, key: str | None, *, tools: Mapping[str, Tool]
+    world: Environment,
+    call: ToolCall,
+    key: str | None,
+    *,
+    tools: Mapping[str, Tool],
+    run: CallTool = call_tool,
 ) -> Step:
     """Make a call in a world and note what it did; a refused call has no key."""
-    done = call_tool(world, call.name, call.arguments, tools=tools)
+    done = run(world, call.name, call.arguments, tools=tools)
     refused = done.error is not None or call.name not in tools
     kept = None if refused else key
     return Step(call, done.output, done.environment, done.error, kept)
