@@ -4,37 +4,78 @@ from __future__ import annotations
 
 import re
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from ipistate.values import (
+    JsonArray,
+    JsonObject,
+    JsonValue,
+    trusted_array,
+    trusted_object,
+)
 
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+# The first lookahead is for speed. An id may follow an escape of JSON text (``\n``).
 MINTED: Final = re.compile(
-    r"(?<![A-Za-z0-9])((?:[A-Z]+-)+|[A-Z])([0-9A-F]{6})(?![0-9A-Za-z])"
+    r"(?=[A-Z])(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=\\u[0-9a-f]{4}))"
+    r"((?:[A-Z]+-)+|[A-Z])([0-9A-F]{6})(?![0-9A-Za-z])"
 )
 """A record id as tools mint it: ``CL-`` or ``A``, and six hex digits."""
 
 
 @attrs.frozen
 class Renaming:
-    """A one-to-one map from recorded ids to the ids of this execution."""
+    """A one-to-one map from recorded ids to the ids of this execution.
 
-    ids: dict[str, str] = attrs.field(factory=dict[str, str])
+    An id that is not in it has not been compared yet and stands for itself.
+    """
+
+    ids: Mapping[str, str] = attrs.field(factory=dict[str, str])
+
+    @property
+    def differing(self) -> dict[str, str]:
+        """The ids that the recording and this execution mint differently."""
+        return {old: new for old, new in self.ids.items() if old != new}
 
     def applied(self, text: str) -> str:
         """Write a recorded text with the ids of this execution."""
+        if not self.ids:
+            return text
         return MINTED.sub(lambda match: self.ids.get(match[0], match[0]), text)
+
+    def renamed(self, value: JsonValue) -> JsonValue:
+        """Write a recorded value with the ids of this execution, names included."""
+        if isinstance(value, str):
+            return self.applied(value)
+        if isinstance(value, JsonObject):
+            members = value.items()
+            return trusted_object(
+                {self.applied(n): self.renamed(m) for n, m in members}
+            )
+        if isinstance(value, JsonArray):
+            return trusted_array([self.renamed(element) for element in value])
+        return value
 
     def extended(self, recorded: str, executed: str) -> Renaming | None:
         """Learn from a pair of texts; None if no renaming makes them equal."""
-        if self.applied(recorded) == executed:
-            return self
-        if MINTED.sub(r"\1", recorded) != MINTED.sub(r"\1", executed):
+        old, new = MINTED.split(recorded), MINTED.split(executed)
+        if old[::3] != new[::3] or old[1::3] != new[1::3]:
             return None
-        ids = dict(self.ids)
-        pairs = zip(MINTED.finditer(recorded), MINTED.finditer(executed), strict=True)
-        for old, new in pairs:
-            if ids.setdefault(old[0], new[0]) != new[0]:
+        fresh: dict[str, str] = {}
+        for before, after in zip(_ids(old), _ids(new), strict=True):
+            known = self.ids.get(before) or fresh.setdefault(before, after)
+            if known != after:
                 return None
-        one_to_one = len(set(ids.values())) == len(ids)
-        return Renaming(ids) if one_to_one else None
+        if not fresh:
+            return self
+        ids = {**self.ids, **fresh}
+        return Renaming(ids) if len(set(ids.values())) == len(ids) else None
+
+
+def _ids(parts: list[str]) -> Iterator[str]:
+    return map(str.__add__, parts[1::3], parts[2::3])

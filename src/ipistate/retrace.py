@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import attrs
 
+from ipistate.codec import encode, render
 from ipistate.errors import DecodeError, IpiStateError, SchemaError
-from ipistate.renaming import Renaming
+from ipistate.renaming import MINTED, Renaming
 from ipistate.tools import TOOLS, Tool
 from ipistate.trace import TracedCall, read_arguments
 from ipistate.transition import ToolCall, Transition, call_tool
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ipistate.environment import Environment
+    from ipistate.values import JsonObject
 
 
 @attrs.frozen(kw_only=True)
@@ -56,33 +58,80 @@ def retrace(
     *,
     tools: Mapping[str, Tool] = TOOLS,
 ) -> Retrace:
-    """Execute the calls of a trace; ids that tools mint are compared by renaming."""
-    names, world = Renaming(), seed
+    """Execute the calls of a trace; ids that tools mint are compared by renaming.
+
+    A call whose arguments are no object (``trace.read_arguments``) is not executed, and
+    the next one goes on. An id that the seed, or the arguments of a call, had before any
+    tool can have minted it is itself in both executions.
+    """
+    comparison, world = _Comparison(seed), seed
     steps: list[Executed | Refusal] = []
+    diverged = False
     for traced in calls:
-        step = _executed(traced, world, names, tools)
+        step = _executed(traced, world, comparison, tools)
         steps.append(step)
-        if isinstance(step, Refusal):
-            continue
-        world = step.transition.environment
-        if traced.reply is not None:
-            learnt = names.extended(traced.reply, step.transition.output)
-            if learnt is None:
-                return Retrace(steps=tuple(steps), diverged=True, renaming=names)
-            names = learnt
-    return Retrace(steps=tuple(steps), diverged=False, renaming=names)
+        if isinstance(step, Executed):
+            world = step.transition.environment
+            diverged = not comparison.agrees(traced, step.transition.output)
+        if diverged:
+            break
+    return Retrace(steps=tuple(steps), diverged=diverged, renaming=comparison.names)
 
 
 def _executed(
     traced: TracedCall,
     world: Environment,
-    names: Renaming,
+    comparison: _Comparison,
     tools: Mapping[str, Tool],
 ) -> Executed | Refusal:
     try:
-        arguments = read_arguments(names.applied(traced.written))
+        recorded = read_arguments(traced.written)
     except (DecodeError, SchemaError) as error:
         return Refusal(traced=traced, before=world, error=error)
+    arguments = comparison.translated(traced.written, recorded)
     call = ToolCall(traced.name, arguments)
     done = call_tool(world, traced.name, arguments, tools=tools)
     return Executed(traced=traced, call=call, before=world, transition=done)
+
+
+class _Comparison:
+    """What the texts compared so far say about the names of ids.
+
+    As long as they are equal they are only kept: a recording with our own ids never has
+    to be searched for them.
+    """
+
+    def __init__(self, seed: Environment) -> None:
+        self.names = Renaming()
+        self._seed = seed
+        self._equal: list[str] = []
+
+    def translated(self, written: str, arguments: JsonObject) -> JsonObject:
+        """Write recorded arguments with the ids of this execution."""
+        if not self.names.ids:
+            self._equal.append(written)
+            return arguments
+        ours = self.names.renamed(arguments)
+        # An id that only the model can have made up is itself.
+        self.names = self.names.extended(render(arguments), render(ours)) or self.names
+        return cast("JsonObject", ours)
+
+    def agrees(self, traced: TracedCall, output: str) -> bool:
+        """Compare a reply, if it was recorded, and learn from it."""
+        recorded = [text for text in (traced.reply, traced.body) if text is not None]
+        if not recorded:
+            return True
+        if output in recorded and not self.names.ids:
+            self._equal.append(output)
+            return True
+        names = self._known()
+        learnt = (names.extended(text, output) for text in recorded)
+        found = next((names for names in learnt if names is not None), None)
+        self.names = found or names
+        return found is not None
+
+    def _known(self) -> Renaming:
+        if self.names.ids:
+            return self.names
+        same = "\n".join((encode(self._seed.document).decode(), *self._equal))
+        return Renaming({match[0]: match[0] for match in MINTED.finditer(same)})
