@@ -22,7 +22,9 @@ FILES = {"checkpoint/directory.py", "builtin/__init__.py"}
 ALLOWED = {
     *("__future__", "collections", "functools", "hashlib", "inspect", "itertools"),
     *("json", "math", "re", "statistics", "types", "typing", "enum", "contextlib"),
+    *("bisect", "operator"),
     *("attrs", "cattrs", "orjson", "ipistate"),
+    *("jsonschema", "referencing"),  # of strict.py, which nothing of the kernel imports
 }
 """All that the kernel may import."""
 FORBIDDEN_NAMES = {
@@ -113,6 +115,7 @@ print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before}))
 
 HEAVY = {
     *("starlette", "uvicorn", "itsdangerous", "httpx", "click", "rich", "hypothesis"),
+    *("jsonschema", "referencing"),
     *("asyncio", "socket", "ssl", "http", "sqlite3", "multiprocessing", "subprocess"),
 }
 

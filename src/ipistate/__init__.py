@@ -3,6 +3,7 @@
 from ipistate.checkpoint.history import session_from_json, session_to_json
 from ipistate.checkpoint.state import IPICheckpointState
 from ipistate.codec import decode, encode, render
+from ipistate.diff import Diff, Operation, diff
 from ipistate.environment import Environment
 from ipistate.errors import (
     CheckpointError,
@@ -26,6 +27,7 @@ __all__ = [
     "TOOLS",
     "CheckpointError",
     "DecodeError",
+    "Diff",
     "EncodeError",
     "Environment",
     "IPICheckpointState",
@@ -36,6 +38,7 @@ __all__ = [
     "JsonArray",
     "JsonObject",
     "JsonValue",
+    "Operation",
     "SchemaError",
     "Session",
     "SessionRangeError",
@@ -49,6 +52,7 @@ __all__ = [
     "aggregate",
     "call_tool",
     "decode",
+    "diff",
     "encode",
     "freeze",
     "identical",

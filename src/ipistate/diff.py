@@ -1,0 +1,267 @@
+"""What changed between two worlds: operations of JSON Patch, lines for people, counts.
+
+Types and order count as in ``values.identical``. Parts that both worlds share are
+passed over without a look inside, so the diff after a call costs what the call changed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import compress, count
+from operator import is_not, ne
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import attrs
+
+from ipistate.alignment import gaps
+from ipistate.codec import encode
+from ipistate.environment import Environment
+from ipistate.errors import PREVIEW_LIMIT, json_path
+from ipistate.values import (
+    JsonArray,
+    JsonObject,
+    JsonValue,
+    as_json,
+    identical,
+    trusted_array,
+    trusted_object,
+)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Path: TypeAlias = tuple[str | int, ...]
+Op: TypeAlias = Literal["add", "remove", "replace"]
+
+_BEFORE: Final = 20
+"""Characters that are shown before the first difference of two long texts."""
+
+_SIGNS: Final = {"add": "+", "remove": "-", "replace": "~"}
+
+
+@attrs.frozen
+class Operation:
+    """One operation of JSON Patch (RFC 6902), and what it does away with."""
+
+    op: Op
+    path: Path
+    """Names and indices; ``errors.json_path`` writes them for people."""
+    value: JsonValue = None
+    """The new value; None for ``remove``."""
+    old: JsonValue = None
+    """The value that was there; None for ``add``."""
+
+    @property
+    def pointer(self) -> str:
+        """The path as a JSON Pointer (RFC 6901)."""
+        return "".join(f"/{_escaped(str(step))}" for step in self.path)
+
+    def to_document(self) -> JsonObject:
+        """Return the operation as RFC 6902 writes it."""
+        members: dict[str, JsonValue] = {"op": self.op, "path": self.pointer}
+        if self.op != "remove":
+            members["value"] = self.value
+        return trusted_object(members)
+
+    def __str__(self) -> str:
+        where = f"{_SIGNS[self.op]} {json_path(self.path)}"
+        if self.op == "add":
+            return f"{where}: {_shown(self.value)}"
+        if self.op == "remove":
+            return f"{where}: {_shown(self.old)}"
+        start = _first_difference(self.old, self.value)
+        return f"{where}: {_shown(self.old, start)} -> {_shown(self.value, start)}"
+
+
+@attrs.frozen
+class Count:
+    """How many entries of a collection came, went and changed."""
+
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+
+
+@attrs.frozen
+class Diff:
+    """The operations that turn one value into another, in their order; false if none."""
+
+    operations: tuple[Operation, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.operations)
+
+    def to_patch(self) -> JsonArray:
+        """Return the operations as a JSON Patch document (RFC 6902).
+
+        Applied to the first value it gives the second one, order of members included.
+        """
+        return trusted_array([one.to_document() for one in self.operations])
+
+    def lines(self) -> tuple[str, ...]:
+        """Write one line for each operation, such as ``~ $.claims["C-1"].paid: 1 -> 2``.
+
+        Values are shown up to 60 characters; characters that a terminal would obey are
+        escaped.
+        """
+        return tuple(map(str, self.operations))
+
+    def counts(self) -> dict[str | int, Count]:
+        """Count by collection the entries that came, went and changed.
+
+        An entry is a member or an element of a collection. A collection that comes or
+        goes counts its entries, or 1 if it has none. A member that only moved is
+        removed and added by JSON Patch; it counts as changed, once. A document that is
+        replaced as a whole has no collections to count by.
+        """
+        below = [one for one in self.operations if one.path]
+        moved = _moved(below)
+        changed: set[Path] = set()
+        added: Counter[str | int] = Counter()
+        removed: Counter[str | int] = Counter()
+        for one in below:
+            name = one.path[0]
+            if one.op == "replace" or len(one.path) > 2 or one.path in moved:
+                changed.add(one.path[:2])
+            elif one.op == "add":
+                added[name] += _entries(one.path, one.value)
+            else:
+                removed[name] += _entries(one.path, one.old)
+        names = dict.fromkeys(one.path[0] for one in below)
+        sums = Counter(entry[0] for entry in changed)
+        return {name: Count(added[name], removed[name], sums[name]) for name in names}
+
+
+def _moved(operations: list[Operation]) -> set[Path]:
+    # An index may be removed and added again, and mean two elements.
+    named = [one for one in operations if isinstance(one.path[-1], str)]
+    gone = {one.path for one in named if one.op == "remove"}
+    return {one.path for one in named if one.op == "add" and one.path in gone}
+
+
+def _entries(path: Path, value: JsonValue) -> int:
+    whole = len(path) == 1 and isinstance(value, JsonObject | JsonArray)
+    return max(1, len(value)) if whole else 1  # type: ignore[arg-type]
+
+
+# A comparison that is still to be made is a step, too.
+_Step: TypeAlias = "Operation | Iterator[_Step]"
+
+
+def diff(before: Environment | JsonValue, after: Environment | JsonValue) -> Diff:
+    """Compare two worlds, or any two JSON values.
+
+    Equal means what ``identical`` means: order of members counts, and so does the type
+    of a number. One changed leaf, one member or element more or less is one operation.
+    JSON Patch adds members last, so a member that moved forward is removed and added,
+    with all that had to come after it.
+
+    Raises:
+        EncodeError: A value is plain Python data that is not JSON.
+    """
+    operations: list[Operation] = []
+    # A stack of our own, so that deep worlds do not depend on the interpreter's.
+    waiting = [_compared((), _document(before), _document(after))]
+    while waiting:
+        for step in waiting[-1]:
+            if isinstance(step, Operation):
+                operations.append(step)
+            else:
+                waiting.append(step)
+                break
+        else:
+            waiting.pop()
+    return Diff(tuple(operations))
+
+
+def _document(value: Environment | JsonValue) -> JsonValue:
+    return value.document if isinstance(value, Environment) else as_json(value)
+
+
+def _compared(path: Path, before: JsonValue, after: JsonValue) -> Iterator[_Step]:
+    if before is after:
+        return
+    if isinstance(before, JsonObject) and isinstance(after, JsonObject):
+        yield _members(path, before, after)
+    elif isinstance(before, JsonArray) and isinstance(after, JsonArray):
+        yield _elements(path, before, after)
+    elif not identical(before, after):
+        yield Operation("replace", path, after, before)
+
+
+def _members(path: Path, before: JsonObject, after: JsonObject) -> Iterator[_Step]:
+    names, wanted = list(before), list(after)
+    length = _kept(names, wanted)
+    kept, added = wanted[:length], wanted[length:]
+    if path and len(before.keys() & added) > length:
+        # More would move than stay.
+        yield Operation("replace", path, after, before)
+        return
+    for name in _without(names, kept):
+        yield Operation("remove", (*path, name), None, before[name])
+    olds = map(before.__getitem__, kept)
+    for name in compress(kept, map(is_not, olds, after.values())):
+        yield from _compared((*path, name), before[name], after[name])
+    for name in added:
+        yield Operation("add", (*path, name), after[name])
+
+
+def _kept(names: list[str], wanted: list[str]) -> int:
+    # What is added goes last, so only a beginning of the wanted names can stay: the
+    # longest one whose names stand in this order.
+    if names == wanted[: len(names)]:
+        return len(names)
+    length = 0
+    for name in names:
+        if length < len(wanted) and name == wanted[length]:
+            length += 1
+    return length
+
+
+def _without(names: list[str], kept: list[str]) -> list[str]:
+    if len(names) == len(kept):
+        return []
+    staying = frozenset(kept)
+    return [name for name in names if name not in staying]
+
+
+def _elements(path: Path, before: JsonArray, after: JsonArray) -> Iterator[_Step]:
+    for olds, news in gaps(before, after):
+        for old, new in zip(olds, news, strict=False):
+            yield from _compared((*path, new), before[old], after[new])
+        start, shared = news.start, min(len(olds), len(news))
+        # From the last to the first, so that each index is that of the old array.
+        for old in reversed(olds[shared:]):
+            place = start + old - olds.start
+            yield Operation("remove", (*path, place), None, before[old])
+        for new in news[shared:]:
+            yield Operation("add", (*path, new), after[new])
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _first_difference(old: JsonValue, new: JsonValue) -> int:
+    # Where to begin to show two long texts, so that one sees what they differ in.
+    if not isinstance(old, str) or not isinstance(new, str):
+        return 0
+    shorter = min(len(old), len(new))
+    first = next(compress(count(), map(ne, old, new)), shorter)
+    return first - _BEFORE if first > PREVIEW_LIMIT // 2 else 0
+
+
+def _shown(value: JsonValue, start: int = 0) -> str:
+    head = "…" if start else ""
+    if isinstance(value, str):
+        more = "…" if len(value) > start + PREVIEW_LIMIT else ""
+        text = encode(value[start : start + PREVIEW_LIMIT]).decode()
+    else:
+        whole = encode(value).decode()
+        text, more = whole[:PREVIEW_LIMIT], "…" if len(whole) > PREVIEW_LIMIT else ""
+    return head + "".join(map(_visible, text)) + more
+
+
+def _visible(character: str) -> str:
+    return character if character.isprintable() else ascii(character)[1:-1]
