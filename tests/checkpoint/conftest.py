@@ -65,6 +65,7 @@ ESSENCE = {
     do.Read: lambda a: ("read", a.read, a.directory, {*a.scope}),
     do.Install: lambda a: ("install", a.states),
     do.Free: lambda a: ("free", a.removal, {*a.session_ids}),
+    do.Sweep: lambda a: ("sweep", {*a.session_ids}),
 }
 """What the rules say about an action, as the model writes it. Timers are not rules."""
 
@@ -168,6 +169,17 @@ class Shell:
         self.worlds[session] = world
         return self.request("/seed_session", session, episode)
 
+    def make(self, number, **episodes):
+        """Let a running request make sessions for these episodes."""
+        named = {s: EpisodeId.from_capture_key(key) for s, key in episodes.items()}
+        self.send(on.SessionsMade(number, named))
+        if number in self.admitted:
+            self.worlds.update(dict.fromkeys(named, "made"))
+
+    def find_idle(self, *sessions):
+        """Find sessions idle."""
+        self.send(on.IdleFound(sessions))
+
     def call(self, operation, checkpoint_id="c1", deadline=30.0, **members):
         """Send a control call and return its number."""
         body = {"checkpoint_id": checkpoint_id, "deadline_ts": self.now + deadline}
@@ -263,7 +275,9 @@ class Shell:
         self.admitted[action.request] = self.waiting.pop(action.request)
 
     def _refuse(self, action):
-        self.waiting.pop(action.request)
+        del (self.waiting if action.request in self.waiting else self.admitted)[
+            action.request
+        ]
         self.refused[action.request] = action
 
     def _reply(self, action):
@@ -298,6 +312,9 @@ class Shell:
     def _drop_worlds(self, action):
         for session in action.session_ids:
             self.worlds.pop(session, None)
+
+    def _sweep(self, action):
+        self._drop_worlds(action)
 
     def _set_timer(self, action):
         self.timer = action.at
@@ -356,6 +373,7 @@ _PERFORM = {
     do.Read: Shell._read,
     do.Install: Shell._install,
     do.Free: Shell._free,
+    do.Sweep: Shell._sweep,
     do.SetTimer: Shell._set_timer,
 }
 

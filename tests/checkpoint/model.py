@@ -15,6 +15,8 @@ from ipistate.errors import CheckpointError
 EVENTS = {
     on.RequestArrived: "request_arrived",
     on.RequestEnded: "request_ended",
+    on.SessionsMade: "sessions_made",
+    on.IdleFound: "idle_found",
     on.ControlCalled: "control_called",
     on.ControlDropped: "control_dropped",
     on.Exported: "exported",
@@ -100,6 +102,31 @@ class Model:
         ends = arrived.path in {"/verify", "/close_session"}
         if ends and session is not None and session.removal is None:
             del self.sessions[event.session_id]
+
+    def sessions_made(self, event):
+        """A request makes sessions of its own: all of them, or it is refused."""
+        if event.request not in self.inflight:
+            return
+        episodes = event.sessions.values()
+        if any(e.attempt <= self.marks.get(e.rollout_id, -1) for e in episodes):
+            self.out.append(("refuse", event.request, 409, "stale_attempt"))
+            del self.inflight[event.request]
+            return
+        for name, episode in event.sessions.items():
+            self.bind(name, episode)
+
+    def idle_found(self, event):
+        """Idle sessions go, unless something needs them."""
+        used = {arrived.session_id for arrived in self.inflight.values()}
+        gone = set()
+        for name in event.session_ids:
+            session = self.sessions.get(name)
+            if self.phase == "idle" and name not in used:
+                if session is None or not session.is_leaving:
+                    gone.add(name)
+                    self.sessions.pop(name, None)
+        if gone:
+            self.out.append(("sweep", gone))
 
     def control_called(self, event):
         """Begin an operation."""

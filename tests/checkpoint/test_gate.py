@@ -228,3 +228,114 @@ def test_a_report_lists_at_most_100_blockers():
         document["blocker_count"],
         len(document["blockers"]),
     )
+
+
+def test_what_a_request_makes_is_bound_at_once(shell):
+    """Before the request ends, so that a prepare that waits for it sees the sessions."""
+    shell.seed("s", "ipi-7")
+    fork = shell.arrive("/fork", "s")
+    shell.make(fork, a="ipi-8", b="ipi-9-a2")
+
+    assert {"s": "ipi-7", "a": "ipi-8", "b": "ipi-9-a2"} == sessions(shell)
+    assert {"inflight": 1, "sessions": 3} == counts(shell)
+
+
+def test_a_request_makes_all_its_sessions_or_none(shell):
+    """One retired attempt is enough; the refused request is not in flight any more."""
+    shell.retire("ipi-9-a1")
+    fork = shell.arrive("/fork", "s")
+    shell.make(fork, a="ipi-8", b="ipi-9")
+
+    assert "stale_attempt" == shell.refused[fork].code
+    assert {"inflight": 0, "sessions": 0} == counts(shell)
+
+
+def test_a_refused_maker_lets_a_prepare_go_on(shell):
+    """A prepare that waits for the request is answered when it is refused."""
+    shell.retire("ipi-9")
+    fork = shell.arrive("/fork", "s")
+    prepare = shell.call("prepare")
+    assert prepare not in shell.replies
+
+    shell.make(fork, a="ipi-9")
+
+    assert "prepared" == shell.document(prepare)["phase"]
+
+
+def test_who_is_not_in_flight_makes_nothing(shell):
+    """A request that has ended, or that nobody knows, binds no session."""
+    ended = shell.request("/fork")
+
+    shell.make(ended, a="ipi-8")
+    shell.make(99, b="ipi-8")
+
+    assert {} == sessions(shell)
+
+
+def test_what_is_made_while_a_prepare_waits_is_exported(shell):
+    """A fork that was let in before the prepare is part of the checkpoint."""
+    shell.seed("s", "ipi-7")
+    fork = shell.arrive("/fork", "s")
+    shell.call("prepare")
+    shell.make(fork, a="ipi-8")
+    shell.end(fork)
+    call = shell.commit()
+    shell.publish()
+
+    assert ["ipi-7", "ipi-8"] == list(shell.document(call)["episode_ids"])
+
+
+def test_idle_sessions_are_swept(shell):
+    """Their worlds are dropped and they are not tracked; unbound ones go, too."""
+    shell.seed("s", "ipi-7")
+    shell.seed("t", "ipi-8")
+    shell.worlds["unbound"] = "seeded"
+
+    shell.find_idle("s", "unbound")
+
+    assert {"t": "ipi-8"} == sessions(shell)
+    assert ["t"] == list(shell.worlds)
+
+
+def test_a_session_in_use_is_not_swept(shell):
+    """A request in flight keeps its session, however long it takes."""
+    shell.seed("s", "ipi-7")
+    shell.arrive("/tool", "s")
+
+    shell.find_idle("s")
+
+    assert {"s": "ipi-7"} == sessions(shell)
+
+
+@pytest.mark.parametrize("phase", ["preparing", "prepared", "committed", "restored"])
+def test_nothing_is_swept_while_a_checkpoint_is_open(shell, phase):
+    """Agents do not call then, which makes nobody idle."""
+    shell.seed("s", "ipi-7")
+    busy = shell.arrive("/tool", "other") if phase == "preparing" else None
+    if phase in {"preparing", "prepared"}:
+        shell.call("prepare")
+    else:
+        shell.committed()
+    if phase == "restored":
+        shell = shell.crash()
+        shell.restore(scope=["ipi-7"])
+        shell.read()
+    assert phase == shell.phase
+
+    shell.find_idle("s")
+
+    assert ["s"] == list(sessions(shell))
+    assert (busy is not None) == bool(shell.admitted)
+
+
+def test_a_session_that_is_being_freed_is_not_swept(shell):
+    """Its name stays taken until it is free."""
+    shell.frees_at_once = False
+    shell.seed("s", "ipi-7")
+    retire = shell.retire("ipi-7")
+
+    shell.find_idle("s")
+
+    assert {"s": "ipi-7"} == sessions(shell)
+    shell.free()
+    assert ["ipi-7"] == list(shell.document(retire)["retired"])

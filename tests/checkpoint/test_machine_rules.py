@@ -101,6 +101,18 @@ class Interleavings(RuleBasedStateMachine):
             self.shell.worlds.pop(session, None)
         self.shell.end(number, status, session)
 
+    @running("admitted")
+    @rule(choice=CHOICES, session=SESSIONS, episode=EPISODES)
+    def make(self, choice, session, episode):
+        """A running request makes a session."""
+        number = chosen(self.shell.admitted, choice)
+        self.shell.make(number, **{session: episode})
+
+    @rule(sessions=st.lists(SESSIONS, min_size=1, unique=True))
+    def find_idle(self, sessions):
+        """Sessions are found idle, some of them perhaps unknown or in use."""
+        self.shell.find_idle(*sessions)
+
     @running("waiting")
     @rule(choice=CHOICES)
     def disconnect(self, choice):

@@ -47,7 +47,10 @@ class Admit:
 
 @attrs.frozen
 class Refuse:
-    """Answer a request with ``refusal(code, detail)`` and forget it."""
+    """Answer a request with ``refusal(code, detail)`` and forget it.
+
+    The request waits at the gate, or it wanted to make sessions that may not be.
+    """
 
     request: int
     status: int
@@ -121,6 +124,16 @@ class Free:
 
 
 @attrs.frozen
+class Sweep:
+    """Drop the states of these sessions before anything else happens.
+
+    Nothing uses them, and they are not tracked any more.
+    """
+
+    session_ids: tuple[str, ...]
+
+
+@attrs.frozen
 class SetTimer:
     """Send ``Tick`` at this time (seconds since the epoch); replaces the last timer.
 
@@ -140,5 +153,6 @@ Action: TypeAlias = (
     | Read
     | Install
     | Free
+    | Sweep
     | SetTimer
 )

@@ -49,6 +49,25 @@ class RequestEnded:
 
 
 @attrs.frozen
+class SessionsMade:
+    """A request in flight is about to make sessions for these episodes, by new ids.
+
+    If one of the attempts has been retired, the answer is ``Refuse`` and nothing is
+    bound. Otherwise all of them are, as if they had been seeded.
+    """
+
+    request: int
+    sessions: Mapping[str, EpisodeId]
+
+
+@attrs.frozen
+class IdleFound:
+    """These sessions were unused for too long; answered by ``Sweep`` if some may go."""
+
+    session_ids: tuple[str, ...]
+
+
+@attrs.frozen
 class ControlCalled:
     """A control call with its validated body; it is answered by one ``Reply``."""
 
@@ -106,9 +125,11 @@ class Tick:
     """The time asked for with ``SetTimer`` has come."""
 
 
+DataEvent: TypeAlias = RequestArrived | RequestEnded | SessionsMade | IdleFound
+"""What happens on the data plane; the gate alone answers it."""
+
 Event: TypeAlias = (
-    RequestArrived
-    | RequestEnded
+    DataEvent
     | ControlCalled
     | ControlDropped
     | Exported

@@ -11,10 +11,15 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from ipistate.checkpoint.actions import STATUS_OF, Action, Admit, Refuse
+from ipistate.checkpoint.actions import STATUS_OF, Action, Admit, Refuse, Sweep
 from ipistate.checkpoint.bindings import Bindings, is_among
 from ipistate.checkpoint.episode import EpisodeId
-from ipistate.checkpoint.events import RequestArrived, RequestEnded
+from ipistate.checkpoint.events import (
+    IdleFound,
+    RequestArrived,
+    RequestEnded,
+    SessionsMade,
+)
 from ipistate.checkpoint.report import Report
 from ipistate.checkpoint.requests import Requests
 
@@ -58,11 +63,9 @@ class Gate:
         if event.path == CLOSE_PATH:
             return False
         detail = self.bindings.objection(event.session_id, event.episode)
-        if detail is None:
-            return False
-        code = "stale_attempt"
-        emit(Refuse(event.request, STATUS_OF[code], code, detail))
-        return True
+        if detail is not None:
+            _refuse(event.request, detail, emit)
+        return detail is not None
 
     def end(self, event: RequestEnded) -> Gate:
         """Uncount a request and learn from its status; waiting ones just leave."""
@@ -80,6 +83,24 @@ class Gate:
                 bindings = bindings.ended(session)
         admitted = self.admitted.removed(event.request)
         return Gate(self.is_open, admitted, self.waiting, bindings)
+
+    def make(self, event: SessionsMade, emit: Emit) -> Gate:
+        """Bind what a request makes; if one of it is too late, refuse the request."""
+        if event.request not in self.admitted:
+            return self
+        if not any(map(self.bindings.covers, event.sessions.values())):
+            return attrs.evolve(self, bindings=self.bindings.bound(event.sessions))
+        _refuse(event.request, "one of these attempts has been retired", emit)
+        return attrs.evolve(self, admitted=self.admitted.removed(event.request))
+
+    def sweep(self, event: IdleFound, emit: Emit) -> Gate:
+        """Let go of idle sessions, but of none that a checkpoint or a request needs."""
+        needed = self.busy() | self.bindings.leaving.keys()
+        idle = tuple(s for s in event.session_ids if s not in needed)
+        if not self.is_open or not idle:
+            return self
+        emit(Sweep(idle))
+        return self.untrack(idle)
 
     def close(self) -> Gate:
         """Let nothing more in."""
@@ -130,3 +151,8 @@ class Gate:
     def busy(self) -> frozenset[str]:
         """Name the sessions with a request in flight."""
         return frozenset(event.session_id for event in self.admitted.events())
+
+
+def _refuse(request: int, detail: str, emit: Emit) -> None:
+    code = "stale_attempt"
+    emit(Refuse(request, STATUS_OF[code], code, detail))

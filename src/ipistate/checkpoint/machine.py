@@ -25,12 +25,15 @@ from ipistate.checkpoint.actions import Action, SetTimer
 from ipistate.checkpoint.events import (
     ControlCalled,
     ControlDropped,
+    DataEvent,
     Event,
     Exported,
     Freed,
+    IdleFound,
     ReadEnded,
     RequestArrived,
     RequestEnded,
+    SessionsMade,
     WriteEnded,
     WriteStopped,
 )
@@ -55,7 +58,7 @@ from ipistate.checkpoint.participant import (
 
 
 if TYPE_CHECKING:
-    from ipistate.checkpoint.gate import Emit
+    from ipistate.checkpoint.gate import Emit, Gate
     from ipistate.checkpoint.participant import Holder
 
 __all__ = ["Participant", "Settings", "handle", "start", "status"]
@@ -91,11 +94,8 @@ def _leaves(participant: Participant, event: Event) -> bool:
 
 def _apply(participant: Participant, event: Event, emit: Emit) -> Participant:
     match event:
-        case RequestArrived():
-            gate = participant.gate.arrive(event, emit)
-            return Participant(participant.settings, gate, participant.control)
-        case RequestEnded():
-            gate = participant.gate.end(event)
+        case RequestArrived() | RequestEnded() | SessionsMade() | IdleFound():
+            gate = _at_gate(participant.gate, event, emit)
             return Participant(participant.settings, gate, participant.control)
         case ControlCalled():
             queue = (*participant.control.queue, event)
@@ -121,6 +121,18 @@ def _apply(participant: Participant, event: Event, emit: Emit) -> Participant:
             return with_control(
                 participant, attrs.evolve(participant.control, due=math.inf)
             )
+
+
+def _at_gate(gate: Gate, event: DataEvent, emit: Emit) -> Gate:
+    match event:
+        case RequestArrived():
+            return gate.arrive(event, emit)
+        case RequestEnded():
+            return gate.end(event)
+        case SessionsMade():
+            return gate.make(event, emit)
+        case IdleFound():
+            return gate.sweep(event, emit)
 
 
 def _drop(participant: Participant, call: int, emit: Emit) -> Participant:
