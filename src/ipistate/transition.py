@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import cast
+from typing import Final, cast
 
 import attrs
 
@@ -14,6 +14,10 @@ from ipistate.tools.binding import bind
 from ipistate.tools.registry import Tool
 from ipistate.tools.semantics import Refused, type_name
 from ipistate.values import EMPTY_OBJECT, JsonObject, JsonValue, check_depth, freeze
+
+
+# Built-in functions nest nothing deeper than a world may be, also under other names.
+_MEASURED: Final = frozenset(one.run for one in TOOLS.values())
 
 
 def _frozen_arguments(members: Mapping[str, object]) -> JsonObject:
@@ -81,9 +85,12 @@ def call_tool(
         message = f"arguments must be an object, not {type_name(given)}"
         return _failed(environment, name, "TypeError", message)
     try:
-        document, reply = tool.run(environment.document, **bind(tool, given))
+        bound = bind(tool, given)
+        for check in tool.checks:
+            check(bound)
+        document, reply = tool.run(environment.document, **bound)
         changed = _checked(environment, document)
-        if tool is not TOOLS.get(name):
+        if tool.run not in _MEASURED:
             check_depth(changed.document)
         output = reply if isinstance(reply, str) else render(reply)
     except Refused as refused:
