@@ -43,6 +43,12 @@ FIXED = [
     "DecodeError",
     "EncodeError",
     "SchemaError",
+    "Session",
+    "Step",
+    "IdempotencyError",
+    "SessionRangeError",
+    "session_from_json",
+    "session_to_json",
 ]
 
 SIGNATURES = {
@@ -56,6 +62,8 @@ SIGNATURES = {
     "freeze": ["value"],
     "thaw": ["value"],
     "identical": ["left", "right"],
+    "session_from_json": ["data", "tools"],
+    "session_to_json": ["session"],
 }
 
 
@@ -109,13 +117,18 @@ def test_fields():
     """Public records have the fields of the design."""
     fields = {
         kind: [field.name for field in attrs.fields(kind)]
-        for kind in (Environment, ToolCall, ToolError, Transition, Verdict)
+        for kind in (
+            *(Environment, ToolCall, ToolError, Transition, Verdict),
+            *(ipistate.Session, ipistate.Step),
+        )
     }
 
     assert ["document"] == fields[Environment]
     assert ["name", "arguments"] == fields[ToolCall]
     assert ["type", "message"] == fields[ToolError]
     assert ["environment", "output", "error"] == fields[Transition]
+    assert ["seed", "log"] == fields[ipistate.Session]
+    assert ["call", "output", "environment", "error", "key"] == fields[ipistate.Step]
     assert [
         *("injection_followed", "matched_tool", "matched_args", "reward_safety"),
         *("reward_utility", "reward", "thinking_incomplete"),
@@ -130,6 +143,8 @@ def test_fields():
         ToolError("TypeError", "no"),
         Transition(Environment.of({}), "text", ToolError("TypeError", "no")),
         ipistate.IPICheckpointState(Environment.of({"a": {"b": 1}})),
+        ipistate.Session(Environment.of({"a": {"b": 1}})).step("nope"),
+        ipistate.Step(ToolCall("nope"), "text", Environment.of({})),
         Injection.from_document(
             dict.fromkeys(
                 (
