@@ -23,7 +23,13 @@ from ipistate import (
 )
 from ipistate.builtin import rows, trajectories
 from ipistate.codec import MAX_DEPTH
-from ipistate.strict import INVALID_ARGUMENTS, SchemaCheck, Violation, strict
+from ipistate.strict import (
+    INVALID_ARGUMENTS,
+    SchemaCheck,
+    Violation,
+    find_violation,
+    strict,
+)
 from ipistate.testing import LAWS, plain_json, scenarios
 from ipistate.tools import RECORDS, table_of, tool
 
@@ -123,6 +129,16 @@ def test_missing_and_null_are_left_to_binding(notes):
     assert "missing 1 required positional argument: 'notes'" in (
         output("update_patient_chart", arguments)
     )
+
+
+def test_what_would_be_refused():
+    """It can be asked without a call; what binding refuses is not counted."""
+    one = TOOLS["update_patient_chart"]
+    asked = [{"patient_id": "P-1", "notes": 1}, {"patient_id": 1}, {"patient_id": None}]
+
+    assert [Violation("$.notes", "expected a string, not a number"), None, None] == [
+        find_violation(one, freeze(arguments)) for arguments in asked
+    ]
 
 
 def test_an_empty_text_is_a_text():
@@ -405,6 +421,7 @@ def fields(one):
     [
         ({"type": "text"}, "$.properties.deep.type"),
         ({"minimum": "1"}, "$.properties.deep.minimum"),
+        ({"pattern": "("}, "$.properties.deep.pattern"),
         (3, "$.properties.deep"),
     ],
 )
@@ -418,14 +435,20 @@ def test_bad_schemas_are_refused_at_once(schema, path):
     assert ("invalid_schema", path) == (caught.value.code, caught.value.path)
 
 
-def test_nothing_is_fetched():
-    """A schema that refers to a place elsewhere is answered, not looked up."""
-    tools = own({"$ref": "https://schemas.example/deep.json"})
-
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"$ref": "https://schemas.example/deep.json"}, 1),
+        ({"$ref": "#/nowhere"}, 1),
+        ({"multipleOf": 0.5}, 10**400),
+    ],
+)
+def test_schemas_that_fail(schema, value):
+    """They refuse in our own words, and what they refer to is not fetched."""
     assert (
         "Error executing tool 'nested' (InvalidArguments): "
-        "$: the tool's schema refers to one that is not in it"
-    ) == output("nested", {"deep": 1}, tools)
+        "$: the tool's schema cannot be applied"
+    ) == output("nested", {"deep": value}, own(schema))
 
 
 def test_a_schema_may_refer_to_itself():

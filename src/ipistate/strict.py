@@ -17,11 +17,11 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError as BadSchema
 from jsonschema.exceptions import ValidationError
 from referencing import Registry
-from referencing.exceptions import Unresolvable
 
 from ipistate.codec import render
 from ipistate.errors import MAX_PROBLEMS, SchemaError, json_path, preview
 from ipistate.tools import TOOLS, Tool
+from ipistate.tools.binding import bind
 from ipistate.tools.semantics import Refused
 from ipistate.values import JsonArray, JsonObject, JsonValue, is_array
 
@@ -98,8 +98,8 @@ class SchemaCheck:
         """
         try:
             found = [*islice(self._validator.iter_errors(arguments), MAX_PROBLEMS)]
-        except Unresolvable:
-            return Violation("$", "the tool's schema refers to one that is not in it")
+        except Exception:  # noqa: BLE001 - a reference or a pattern leads nowhere
+            return Violation("$", "the tool's schema cannot be applied")
         if not found:
             return None
         first = min(found, key=_place)
@@ -128,6 +128,18 @@ def strict(tools: Mapping[str, Tool] = TOOLS) -> Mapping[str, Tool]:
         SchemaError: ``invalid_schema``: a tool's parameters are not a JSON Schema.
     """
     return MappingProxyType({name: _strict(one) for name, one in tools.items()})
+
+
+def find_violation(one: Tool, arguments: JsonObject) -> Violation | None:
+    """Find out what strict arguments would refuse about a call; nothing is executed.
+
+    None also where binding refuses the call, which it does without the option, too.
+    """
+    try:
+        bound = bind(one, arguments)
+    except Refused:
+        return None
+    return SchemaCheck(one.parameters).violation(bound)
 
 
 def _strict(one: Tool) -> Tool:
@@ -159,7 +171,7 @@ def _place(error: ValidationError) -> tuple[list[tuple[bool, int, str]], str]:
 
 def _message(error: ValidationError) -> str:
     # Written here, because models read it and a library may change its words.
-    keyword = str(error.validator)
+    keyword: Any = error.validator
     wanted: Any = error.validator_value
     found: Any = error.instance
     if keyword == "type":
@@ -170,7 +182,7 @@ def _message(error: ValidationError) -> str:
     if keyword in _RULES:
         listed = wanted if keyword == "enum" else [wanted]
         return _RULES[keyword].format(", ".join(map(render, listed)))
-    if error.validator is None:
+    if keyword is None:
         return "the schema excludes a part of it"
     return _forbidden(error) or f"the rule {preview(keyword)} of the schema is broken"
 

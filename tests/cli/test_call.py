@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 
@@ -99,3 +101,29 @@ def test_deepest_world(document):
     world = '{"messages": ' + "[" * 199 + "]" * 199 + "}"
 
     assert document("call", "get_inbox", "-e", "-", "--json", given=world)
+
+
+def test_strict(run):
+    """With --strict an argument of another type is refused; without it is taken."""
+    verb = ("call", "update_patient_chart", "-e", "-", "-a")
+    wrong = '{"patient_id": "P-1", "notes": ["Seen."]}'
+    refused = run(*verb, wrong, "--strict", given=WORLD)
+    taken = run(*verb, wrong.replace('["Seen."]', '"Seen."'), "--strict", given=WORLD)
+
+    assert 1 == refused.exit_code
+    assert refused.stdout.splitlines()[0] == (
+        "Error executing tool 'update_patient_chart' (InvalidArguments): "
+        "$.notes: expected a string, not an array"
+    )
+    assert "Chart updated for patient P-1." == taken.stdout.splitlines()[0]
+    assert "(InvalidArguments)" not in run(*verb, wrong, given=WORLD).stdout
+
+
+def test_strict_needs_its_extra(run, monkeypatch):
+    """Without jsonschema the option says what to install, before anything is called."""
+    monkeypatch.delitem(sys.modules, "ipistate.strict", raising=False)
+    monkeypatch.setitem(sys.modules, "jsonschema", None)
+    result = run("call", "get_patient_record", "--strict", "-e", "-", given=WORLD)
+
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert "pip install 'ipistate[strict]'" in result.stderr

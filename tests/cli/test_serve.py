@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 
 from pathlib import Path
 
@@ -50,6 +51,25 @@ def test_defaults_have_no_control_plane(served):
     assert (1, LogForm.TEXT) == (named["workers"], named["log_form"])
     assert settings.checkpoint_token is None
     assert not settings.metrics
+
+
+def test_strict_arguments(served):
+    """The option gives the server strict tools; without it they take anything."""
+    plain, *_ = served()
+    strict, *_ = served("--strict-arguments")
+
+    assert {0} == {len(one.checks) for one in plain.tools.values()}
+    assert {1} == {len(one.checks) for one in strict.tools.values()}
+
+
+def test_strict_arguments_need_their_extra(run, monkeypatch):
+    """Without jsonschema the option says what to install."""
+    monkeypatch.delitem(sys.modules, "ipistate.strict", raising=False)
+    monkeypatch.setitem(sys.modules, "jsonschema", None)
+    result = run("serve", "--strict-arguments")
+
+    assert 2 == result.exit_code
+    assert "pip install 'ipistate[strict]'" in result.stderr
 
 
 def test_token_file(served, tmp_path):

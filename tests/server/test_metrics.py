@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import gc
 import re
+import sys
 
+import attrs
 import pytest
 
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.routing import Route
 
 from ipistate.server.collector import Pauses
+from ipistate.strict import strict
 from ipistate.tools import TOOLS
+from ipistate.values import JsonObject
 
 
 pytestmark = pytest.mark.anyio
@@ -214,3 +218,55 @@ async def test_pauses_go_into_the_bucket_that_holds_them(monkeypatch):
 
     assert [0, 1, 0, 0, 0, 0, 0, 0, 0, 1] == pauses.counts[1]
     assert [0.0, 2.001, 0.0] == pauses.seconds
+
+
+CHART = "/update_patient_chart"
+WRONG = {"patient_id": "P-7742", "notes": 5}
+
+
+def counts_of(found):
+    """Return the two counts of strict arguments by tool, zeros left out."""
+    names = ("invalid_arguments_total", "strict_refusals_total")
+    return [{k[1]: n for k, n in found.items() if k[0] == name} for name in names]
+
+
+@pytest.mark.parametrize("table", [TOOLS, strict()], ids=["lenient", "strict"])
+async def test_what_strict_arguments_refuse_is_counted(connect, world, table):
+    """Off, the calls that they would have refused; on, also those that they did."""
+    client = await seeded(connect, world, tools=table)
+    good = await client.post(CHART, json={**WRONG, "notes": "Well."})
+    for _ in range(2):
+        last = await client.post(CHART, json=WRONG)
+    await client.post(CHART, json={"patient_id": "P-7742"})
+    await client.post("/made_up", json=WRONG)
+    invalid, refused = counts_of(await scraped(client))
+
+    assert "Chart updated for patient P-7742." == good.json()["output"]
+    assert {"update_patient_chart": 2} == invalid
+    is_strict = table is not TOOLS
+    assert ({"update_patient_chart": 2} if is_strict else {}) == refused
+    assert is_strict == ("(InvalidArguments)" in last.json()["output"])
+
+
+async def test_a_tool_without_a_usable_schema_breaks_nothing(connect, world):
+    """Its calls are served, and counted as calls only."""
+    one = TOOLS["update_patient_chart"]
+    bad = attrs.evolve(one, parameters=JsonObject({"type": "nonsense"}))
+    client = await seeded(connect, world, tools={one.name: bad})
+    reply = await client.post(CHART, json={**WRONG, "notes": "Well."})
+
+    assert "Chart updated for patient P-7742." == reply.json()["output"]
+    assert [{}, {}] == counts_of(await scraped(client))
+
+
+async def test_without_the_library_there_is_no_such_count(connect, world, monkeypatch):
+    """Everything else is counted as before."""
+    monkeypatch.setitem(sys.modules, "jsonschema", None)
+    monkeypatch.setattr("ipistate.server.metrics.find_spec", lambda _: None)
+    client = await seeded(connect, world)
+    await client.post(CHART, json=WRONG)
+    text = (await client.get("/metrics")).text
+
+    assert "ipistate_tool_calls_total" in text
+    assert "invalid_arguments" not in text
+    assert "strict_refusals" not in text

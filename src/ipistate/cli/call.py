@@ -9,6 +9,7 @@ import click
 
 from ipistate.cli.exits import LEGEND, Exit, refusing
 from ipistate.cli.files import read_file
+from ipistate.cli.strictness import strict_tools
 from ipistate.cli.terminal import emit, plain
 from ipistate.codec import decode
 from ipistate.environment import Environment
@@ -40,13 +41,19 @@ from ipistate.values import JsonObject, trusted_object
     metavar="FILE",
     help="Write the new world to this file, for the next call.",
 )
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Refuse arguments that are not what the tool's schema says.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
-def command(
+def command(  # noqa: PLR0913 - one parameter for each option
     *,
     tool: str,
     arguments: str,
     environment: str,
     output: str | None,
+    strict: bool,
     as_json: bool,
 ) -> None:
     """Call TOOL on a world; print the reply and the new world.
@@ -63,7 +70,8 @@ def command(
         given = decode(arguments)
     with refusing(environment):
         world = Environment.from_json(read_file(environment))
-    done = call_tool(world, tool, given)
+    tools = strict_tools("call --strict") if strict else TOOLS
+    done = call_tool(world, tool, given, tools=tools)
     if as_json:
         emit(_document(done))
     else:

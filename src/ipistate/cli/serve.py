@@ -13,14 +13,18 @@ from starlette.datastructures import Secret
 
 from ipistate.checkpoint.operations import MAX_IDS
 from ipistate.cli.exits import LEGEND, MissingExtraError, RefusedInputError
+from ipistate.cli.strictness import strict_tools
 from ipistate.cli.tokens import secret_in, secret_of, warn_of_readers
 from ipistate.server.logs import LogForm, LogLevel, configure
 from ipistate.server.serve import TooManyWorkersError, run
 from ipistate.server.settings import MEBIBYTE, ServerSettings
+from ipistate.tools import TOOLS
 
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
+
+    from ipistate.tools import Tool
 
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
@@ -110,6 +114,11 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
     help="Memory for seeds, so that rollouts of one task share one world.",
 )
 @click.option(
+    "--strict-arguments",
+    is_flag=True,
+    help="Refuse tool calls whose arguments are not what the tool's schema says.",
+)
+@click.option(
     "--metrics", is_flag=True, help="Show Prometheus metrics under GET /metrics."
 )
 @click.option("--log-json", is_flag=True, help="Log one JSON object on each line.")
@@ -142,6 +151,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
     max_control_body: int,
     max_control_ids: int,
     seed_pool: int,
+    strict_arguments: bool,
     metrics: bool,
     log_json: bool,
     log_level: str,
@@ -175,6 +185,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
             max_control_ids=max_control_ids,
             seed_pool_bytes=seed_pool,
             metrics=metrics,
+            tools=_tools(strict_arguments=strict_arguments),
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
@@ -189,6 +200,10 @@ def command(  # noqa: PLR0913 - one parameter for each option
 
     with _listening(host, port):
         run(settings, host, port, workers=workers, log_form=form, started=warn)
+
+
+def _tools(*, strict_arguments: bool) -> Mapping[str, Tool]:
+    return strict_tools("serve --strict-arguments") if strict_arguments else TOOLS
 
 
 def _require_prometheus() -> None:

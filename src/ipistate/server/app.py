@@ -84,7 +84,7 @@ def _observer(settings: ServerSettings) -> Observer:
         return Observer()
     from ipistate.server.metrics import Metrics  # noqa: PLC0415 - an extra's module
 
-    return Metrics()
+    return Metrics(settings.tools)
 
 
 def _layers(

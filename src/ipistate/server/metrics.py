@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from prometheus_client import (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from ipistate.server.shell import Shell
+    from ipistate.server.strictness import Strictness
     from ipistate.tools.registry import Tool
     from ipistate.transition import Transition
 
@@ -50,7 +52,7 @@ _SECONDS: Final = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 class Metrics(Observer):
     """Counts what a server does, and shows it with its state under ``/metrics``."""
 
-    def __init__(self) -> None:
+    def __init__(self, tools: Mapping[str, Tool]) -> None:
         """Start at zero."""
         registry = self._registry = CollectorRegistry()
         self._calls = Counter(
@@ -81,6 +83,7 @@ class Metrics(Observer):
         for stage in Stage:
             self._seconds.labels(stage.value)
             self._bytes.labels(stage.value)
+        self._strictness = _strictness(tools, registry)
         ProcessCollector(registry=registry)
         self._pauses = Pauses()
         self._published_at: float | None = None
@@ -102,6 +105,7 @@ class Metrics(Observer):
     def counting(self, call_tool: CallTool) -> CallTool:
         """Return a function that executes tool calls and counts them."""
         counters: dict[tuple[str, str], Counter] = {}
+        strictness = self._strictness
 
         def counted(
             world: Any, name: str, arguments: Any, *, tools: Mapping[str, Tool]
@@ -113,6 +117,8 @@ class Metrics(Observer):
             if counter is None:
                 counter = counters[key] = self._calls.labels(*key)
             counter.inc()
+            if strictness is not None and name in tools:
+                strictness.count(name, arguments, transition)
             return transition
 
         return counted
@@ -133,6 +139,17 @@ class Metrics(Observer):
     def _age(self) -> float | None:
         at = self._published_at
         return None if at is None else max(0.0, time.time() - at)
+
+
+def _strictness(
+    tools: Mapping[str, Tool], registry: CollectorRegistry
+) -> Strictness | None:
+    # Without the library nobody can say what strict arguments would refuse.
+    if find_spec("jsonschema") is None:
+        return None
+    from ipistate.server.strictness import Strictness  # noqa: PLC0415 - an extra's module
+
+    return Strictness(tools, registry)
 
 
 class _State(Collector):
