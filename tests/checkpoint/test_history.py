@@ -25,12 +25,8 @@ from ipistate import (
     session_from_json,
     session_to_json,
 )
-from ipistate.checkpoint.history import (
-    RecordedSession,
-    SessionCodec,
-    session_document,
-    without_log,
-)
+from ipistate.checkpoint.history import RecordedCodec, SessionCodec
+from ipistate.checkpoint.recorded import RecordedSession, without_log
 from ipistate.codec import decode_as
 from ipistate.testing import scenarios
 from ipistate.tools import RECORDS, TOOLS, table_of, tool
@@ -105,7 +101,7 @@ def test_a_session_survives_storage(session):
 @given(sessions())
 def test_the_document_is_the_text(session):
     """Document and text say the same, and the plain tree is read as the text is."""
-    document = session_document(session)
+    document = RecordedSession.of(session).to_document()
     data = session_to_json(session)
 
     assert identical(document, decode(data))
@@ -149,7 +145,7 @@ def test_the_text_depends_on_the_value_only(session):
 @given(sessions())
 def test_down_and_up_again(session):
     """Version 1 of a session is its world; up again it has no past."""
-    document = session_document(session)
+    document = RecordedSession.of(session).to_document()
     state = IPICheckpointState(session.environment)
 
     assert encode(without_log(document)) == state.to_json()
@@ -218,7 +214,7 @@ def test_what_is_refused(change, expected):
 
 @pytest.mark.parametrize("name", ["schema_version", "environment", "seed", "log"])
 def test_every_member_is_required(name):
-    """A session without one of its members is refused by its name."""
+    """A session without one of its members, the version too, is refused by its name."""
     without = changed(lambda document: document.pop(name))
 
     assert [("missing_member", f"$.{name}")] == refusal(without)
@@ -336,8 +332,9 @@ def test_a_log_that_cannot_be_executed_can_be_dropped():
 
 def test_a_recorded_session_is_what_was_written():
     """Reading without execution keeps every member."""
-    recorded = decode_as(V2, RecordedSession.from_tree)
+    recorded = decode_as(V2, RecordedCodec().decode)
 
+    assert V2 == RecordedCodec().encode(recorded)
     assert recorded.log[1].key == "retry-1"
     assert recorded.executed(TOOLS) == session_from_json(V2)
 
