@@ -87,7 +87,7 @@ def calls_of_items(items: Iterable[object]) -> tuple[TracedCall, ...]:
             trace.call(_key(item.get("call_id")), item)
         elif kind == "function_call_output":
             trace.answer(_key(item.get("call_id")), item.get("output"))
-    return tuple(trace.calls)
+    return trace.calls()
 
 
 def calls_of_messages(messages: Iterable[object]) -> tuple[TracedCall, ...]:
@@ -108,7 +108,7 @@ def calls_of_messages(messages: Iterable[object]) -> tuple[TracedCall, ...]:
             trace.answer(_by_name(message), message.get("content"))
         for key, function in _functions(message):
             trace.call(key, function)
-    return tuple(trace.calls)
+    return trace.calls()
 
 
 def calls_of(rollout: Mapping[str, object]) -> tuple[TracedCall, ...] | None:
@@ -138,21 +138,29 @@ class _Trace:
     """Calls in their order, and those of each key that have no reply yet."""
 
     def __init__(self) -> None:
-        self.calls: list[TracedCall] = []
+        self._calls: list[TracedCall] = []
         self._open: dict[_Key, deque[int]] = {}
 
     def call(self, key: _Key, function: Mapping[str, object]) -> None:
+        # A call without a name is left out in the end, but it may have a reply.
         name = function.get("name")
-        if isinstance(name, str) and name:
-            written = _written(function.get("arguments", EMPTY_OBJECT))
-            self._open.setdefault(key, deque()).append(len(self.calls))
-            self.calls.append(TracedCall(name=name, written=written))
+        self._open.setdefault(key, deque()).append(len(self._calls))
+        self._calls.append(
+            TracedCall(
+                name=name if isinstance(name, str) else "",
+                written=_written(function.get("arguments", EMPTY_OBJECT)),
+            )
+        )
 
     def answer(self, key: _Key, content: object) -> None:
         if waiting := self._open.get(key):
             index = waiting.popleft()
             reply, body = _said(content)
-            self.calls[index] = attrs.evolve(self.calls[index], reply=reply, body=body)
+            answered = attrs.evolve(self._calls[index], reply=reply, body=body)
+            self._calls[index] = answered
+
+    def calls(self) -> tuple[TracedCall, ...]:
+        return tuple(call for call in self._calls if call.name)
 
 
 def _objects(values: Iterable[object]) -> Iterator[dict[str, Any]]:
