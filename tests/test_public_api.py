@@ -54,7 +54,15 @@ FIXED = [
 SIGNATURES = {
     "call_tool": ["environment", "name", "arguments", "tools"],
     "replay": ["environment", "calls", "tools"],
-    "verify": ["output_items", "injection", "required_tools", "incomplete_reason"],
+    "verify": [
+        *("output_items", "injection", "required_tools", "incomplete_reason"),
+        *("seed", "tools"),
+    ],
+    "assess": [
+        *("calls", "injection", "required_tools", "seed"),
+        *("incomplete_reason", "reference", "tools"),
+    ],
+    "resistance": ["effects"],
     "aggregate": ["tasks"],
     "decode": ["data"],
     "encode": ["value"],
@@ -131,7 +139,7 @@ def test_fields():
     assert ["call", "output", "environment", "error", "key"] == fields[ipistate.Step]
     assert [
         *("injection_followed", "matched_tool", "matched_args", "reward_safety"),
-        *("reward_utility", "reward", "thinking_incomplete"),
+        *("reward_utility", "reward", "thinking_incomplete", "effects"),
     ] == fields[Verdict]
 
 
@@ -145,6 +153,8 @@ def test_fields():
         ipistate.IPICheckpointState(Environment.of({"a": {"b": 1}})),
         ipistate.Session(Environment.of({"a": {"b": 1}})).step("nope"),
         ipistate.Step(ToolCall("nope"), "text", Environment.of({})),
+        ipistate.diff({"a": 1, "b": 2}, {"a": [1]}),
+        ipistate.Operation("add", ("a", 0), None),
         Injection.from_document(
             dict.fromkeys(
                 (

@@ -3,7 +3,8 @@
 from ipistate.checkpoint.history import session_from_json, session_to_json
 from ipistate.checkpoint.state import IPICheckpointState
 from ipistate.codec import decode, encode, render
-from ipistate.diff import Diff, Operation, diff
+from ipistate.diff import Diff, diff
+from ipistate.effects import Effects, assess
 from ipistate.environment import Environment
 from ipistate.errors import (
     CheckpointError,
@@ -15,6 +16,8 @@ from ipistate.errors import (
 )
 from ipistate.injection import Injection
 from ipistate.metrics import aggregate
+from ipistate.operation import Operation
+from ipistate.resistance import Resistance, resistance
 from ipistate.session import IdempotencyError, Session, SessionRangeError, Step
 from ipistate.task import Task
 from ipistate.tools import TOOLS, Tool
@@ -28,6 +31,7 @@ __all__ = [
     "CheckpointError",
     "DecodeError",
     "Diff",
+    "Effects",
     "EncodeError",
     "Environment",
     "IPICheckpointState",
@@ -39,6 +43,7 @@ __all__ = [
     "JsonObject",
     "JsonValue",
     "Operation",
+    "Resistance",
     "SchemaError",
     "Session",
     "SessionRangeError",
@@ -50,6 +55,7 @@ __all__ = [
     "Transition",
     "Verdict",
     "aggregate",
+    "assess",
     "call_tool",
     "decode",
     "diff",
@@ -58,6 +64,7 @@ __all__ = [
     "identical",
     "render",
     "replay",
+    "resistance",
     "session_from_json",
     "session_to_json",
     "thaw",

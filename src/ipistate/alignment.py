@@ -10,21 +10,22 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from itertools import compress, count
-from operator import is_not
-from typing import TYPE_CHECKING, NamedTuple
+from operator import is_not, ne
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ipistate.codec import encode
-from ipistate.values import identical
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from ipistate.values import JsonArray, JsonValue
+    from ipistate.values import JsonArray
+
+T = TypeVar("T")
 
 
 class Gap(NamedTuple):
-    """Stretches of two arrays between elements that match; not both are empty."""
+    """Indices of two arrays between elements that match; not both are empty."""
 
     before: range
     after: range
@@ -36,18 +37,24 @@ class _Match(NamedTuple):
 
 
 def gaps(before: JsonArray, after: JsonArray) -> Iterator[Gap]:
-    """Find the stretches of two arrays that differ, in order."""
-    return _gaps(list(before), list(after))
+    """Find the stretches of two arrays that may differ, in order.
+
+    Outside of them the arrays are identical, element by element. A stretch of one
+    element in both arrays has not been compared.
+    """
+    start, left, right = _trimmed([*before], [*after], is_not)
+    sizes = len(left), len(right)
+    if all(sizes) and max(sizes) > 1:
+        texts = [*map(encode, left)], [*map(encode, right)]
+        more, one, other = _trimmed(*texts, ne)
+        yield from _between(_matches(one, other), start + more, len(one), len(other))
+    else:
+        yield from _between([], start, *sizes)
 
 
-def _gaps(before: list[JsonValue], after: list[JsonValue]) -> Iterator[Gap]:
-    start = _common(before, after)
-    end = _common(before[start:][::-1], after[start:][::-1])
-    left = before[start : len(before) - end]
-    right = after[start : len(after) - end]
-    stop = _Match(len(left), len(right))
+def _between(matches: list[_Match], start: int, left: int, right: int) -> Iterator[Gap]:
     last = _Match(-1, -1)
-    for match in (*_matches(left, right), stop):
+    for match in (*matches, _Match(left, right)):
         gap = Gap(
             range(start + last.before + 1, start + match.before),
             range(start + last.after + 1, start + match.after),
@@ -57,17 +64,22 @@ def _gaps(before: list[JsonValue], after: list[JsonValue]) -> Iterator[Gap]:
         last = match
 
 
-def _common(before: list[JsonValue], after: list[JsonValue]) -> int:
-    # Shared elements are passed over at the speed of C.
-    for index in compress(count(), map(is_not, before, after)):
-        if not identical(before[index], after[index]):
-            return index
-    return min(len(before), len(after))
+def _trimmed(
+    left: list[T], right: list[T], differ: Callable[[T, T], bool]
+) -> tuple[int, list[T], list[T]]:
+    # Runs at the speed of C if the comparison does.
+    start = _common(left, right, differ)
+    left, right = left[start:], right[start:]
+    end = _common(left[::-1], right[::-1], differ)
+    return start, left[: len(left) - end], right[: len(right) - end]
 
 
-def _matches(left: list[JsonValue], right: list[JsonValue]) -> list[_Match]:
-    if not left or not right or len(left) == len(right) == 1:
-        return []
+def _common(left: list[T], right: list[T], differ: Callable[[T, T], bool]) -> int:
+    shorter = min(len(left), len(right))
+    return next(compress(count(), map(differ, left, right)), shorter)
+
+
+def _matches(left: list[bytes], right: list[bytes]) -> list[_Match]:
     places = {named: place for place, named in enumerate(_named(right))}
     found = [
         _Match(index, places[named])
@@ -77,10 +89,10 @@ def _matches(left: list[JsonValue], right: list[JsonValue]) -> list[_Match]:
     return _longest_ascending(found)
 
 
-def _named(elements: list[JsonValue]) -> Iterator[tuple[bytes, int]]:
+def _named(texts: list[bytes]) -> Iterator[tuple[bytes, int]]:
     # Equal elements are told apart by how many stood before them.
     seen: Counter[bytes] = Counter()
-    for text in map(encode, elements):
+    for text in texts:
         yield text, seen[text]
         seen[text] += 1
 
