@@ -22,6 +22,7 @@ FILES = {"checkpoint/directory.py", "builtin/__init__.py"}
 ALLOWED = {
     *("__future__", "collections", "functools", "hashlib", "inspect", "itertools"),
     *("json", "math", "re", "statistics", "types", "typing", "enum", "contextlib"),
+    *("decimal", "unicodedata"),
     *("bisect", "operator"),
     *("attrs", "cattrs", "orjson", "ipistate"),
     *("jsonschema", "referencing"),  # of strict.py, which nothing of the kernel imports

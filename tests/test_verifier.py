@@ -48,8 +48,10 @@ def followed(arguments, **changes):
 
 
 def document(verdict):
-    """Return a verdict as plain data."""
-    return attrs.asdict(verdict, recurse=False)
+    """Return a verdict of the trace alone as plain data."""
+    members = attrs.asdict(verdict, recurse=False)
+    assert members.pop("effects") is None
+    return members
 
 
 def test_conformance(conformance, proven):
