@@ -11,15 +11,17 @@ import click
 
 from ipistate.checkpoint.directory import KIND, CheckpointDirectory
 from ipistate.checkpoint.episode import SAFE_NAME
-from ipistate.checkpoint.state import EnvironmentCodec
+from ipistate.checkpoint.history import RecordedCodec, SessionCodec
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
 from ipistate.cli.terminal import amount, emit, plain, stdout_console, table
 from ipistate.errors import CheckpointError
 
 
 if TYPE_CHECKING:
+    from ipistate.checkpoint.recorded import RecordedSession
     from ipistate.checkpoint.records import Manifest, SessionRecord
-    from ipistate.environment import Environment
+    from ipistate.checkpoint.state import StateCodec
+    from ipistate.session import Session
 
 GYM: Final = "gym"
 DRIVING: Final = (
@@ -27,6 +29,11 @@ DRIVING: Final = (
     *("resume", "restore", "retire", "forget"),
 )
 """Verbs of ``ipistate.cli.coordinate``."""
+ELSEWHERE: Final = {
+    "migrate": "ipistate.cli.migrate",
+    **dict.fromkeys(DRIVING, "ipistate.cli.coordinate"),
+}
+"""Modules of the verbs that are not here."""
 
 
 @attrs.frozen
@@ -44,6 +51,12 @@ class Checked:
         """Kind and instance, as the directory has them."""
         return f"{self.directory.kind}/{self.directory.instance}"
 
+    @property
+    def calls(self) -> int:
+        """Calls in the logs of all sessions; those of version 1 have none."""
+        states = [cast("RecordedSession | Session", one.state) for one in self.records]
+        return sum(len(state.log) for state in states)
+
 
 def _named(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     # A kind and a name are directories, and not paths to other ones.
@@ -57,15 +70,13 @@ class _Group(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name the verbs for files, then those for servers."""
-        return [*super().list_commands(ctx), *DRIVING]
+        return [*super().list_commands(ctx), *ELSEWHERE]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a verb."""
-        if cmd_name not in DRIVING:
+        if cmd_name not in ELSEWHERE:
             return super().get_command(ctx, cmd_name)
-        verb: click.Command = getattr(
-            import_module("ipistate.cli.coordinate"), cmd_name
-        )
+        verb: click.Command = getattr(import_module(ELSEWHERE[cmd_name]), cmd_name)
         return verb
 
 
@@ -91,7 +102,8 @@ def inspect(
     \b
       ipistate checkpoint inspect /ckpt/step-120
     """  # noqa: D301
-    parts = [_read(one) for one in participants(directory, kind, instance)]
+    found = participants(directory, kind, instance)
+    parts = [_read(one, RecordedCodec()) for one in found]
     if as_json:
         emit({"directory": str(directory), "participants": [*map(_document, parts)]})
     else:
@@ -115,13 +127,14 @@ def verify(
 ) -> None:
     """Check what a restore of DIRECTORY would check, record by record.
 
-    Manifest, digest, number of records, each record and each world. Exit code 1: a
-    check failed; 3: there is no checkpoint here.
+    Manifest, digest, number of records, each record and each world; a log of calls is
+    executed again. Exit code 1: a check failed; 3: there is no checkpoint here.
 
     \b
       ipistate checkpoint verify /ckpt/step-120
     """  # noqa: D301
-    parts = [_read(one) for one in participants(directory, kind, instance)]
+    found = participants(directory, kind, instance)
+    parts = [_read(one, SessionCodec()) for one in found]
     if as_json:
         emit({"directory": str(directory), "participants": [*map(_outcome, parts)]})
     else:
@@ -154,20 +167,22 @@ def participants(
     return found
 
 
-def _read(directory: CheckpointDirectory) -> Checked:
+def _read(directory: CheckpointDirectory, codec: StateCodec[Any]) -> Checked:
     try:
         if directory.kind != KIND:
             manifest = directory.read_manifest()
             note = f"only its manifest was read: kind {directory.kind}"
             return Checked(directory, manifest, note=note)
-        restorable = directory.read(EnvironmentCodec())
+        restorable = directory.read(codec)
     except CheckpointError as error:
         return Checked(directory, fault=error.message)
     return Checked(directory, restorable.manifest, restorable.records)
 
 
 def _counted(part: Checked) -> str:
-    return part.note or amount(len(part.records), "session")
+    sessions = part.note or amount(len(part.records), "session")
+    calls = amount(part.calls, "logged call") if part.calls else ""
+    return ", ".join(filter(None, [sessions, calls]))
 
 
 def _outcome(part: Checked) -> dict[str, Any]:
@@ -178,6 +193,7 @@ def _outcome(part: Checked) -> dict[str, Any]:
         "fault": part.fault,
         "note": part.note,
         "sessions": len(part.records),
+        "calls": part.calls,
     }
 
 
@@ -188,7 +204,8 @@ def _document(part: Checked) -> dict[str, Any]:
 
 
 def _session(record: SessionRecord) -> dict[str, Any]:
-    world = cast("Environment", record.state)
+    state = cast("RecordedSession", record.state)
+    world = state.environment
     sizes = {
         name: len(rows) if isinstance(rows, dict | list) else None
         for name, rows in world.document.items()
@@ -197,6 +214,7 @@ def _session(record: SessionRecord) -> dict[str, Any]:
         "episode": record.episode_id.capture_key,
         "session_id": record.session_id,
         "bytes": len(world.to_json()),
+        "calls": len(state.log),
         "collections": sizes,
     }
 
@@ -213,12 +231,15 @@ def _show(part: Checked) -> None:
     if part.note is not None:
         click.echo(plain(f"  {part.note}"))
     rows = [
-        [one["episode"], one["session_id"], one["bytes"], _sizes(one["collections"])]
+        [
+            *(one["episode"], one["session_id"], one["bytes"], one["calls"]),
+            _sizes(one["collections"]),
+        ]
         for one in map(_session, part.records)
     ]
     if rows:
-        heads = ["episode", "session", "bytes", "collections"]
-        console.print(table(heads, rows, numbers=[2]))
+        heads = ["episode", "session", "bytes", "calls", "collections"]
+        console.print(table(heads, rows, numbers=[2, 3]))
 
 
 def _sizes(collections: dict[str, int | None]) -> str:

@@ -1,0 +1,148 @@
+"""``ipistate checkpoint migrate``: the same checkpoint in another version of its states."""
+
+from __future__ import annotations
+
+import shutil
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import attrs
+import click
+
+from ipistate.checkpoint.directory import KIND, CheckpointDirectory, StopFlag
+from ipistate.checkpoint.history import SessionCodec
+from ipistate.checkpoint.recorded import RecordedSession
+from ipistate.checkpoint.records import EncodedStates
+from ipistate.checkpoint.state import IPICheckpointState
+from ipistate.cli.checkpoint import GYM, participants
+from ipistate.cli.exits import LEGEND, refusing
+from ipistate.cli.terminal import amount, emit, note, plain
+
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from ipistate.checkpoint.records import Restorable
+    from ipistate.checkpoint.state import StateCodec
+    from ipistate.codec import Freeze
+    from ipistate.session import Session
+
+
+@attrs.frozen
+class WorldCodec:
+    """Reads sessions of either version and writes version 1: only their worlds."""
+
+    def encode(self, state: RecordedSession) -> bytes:
+        """Write the world now."""
+        return IPICheckpointState(state.environment).to_json()
+
+    def decode(self, tree: Any, adopt: Freeze) -> RecordedSession:
+        """Read a session without executing its log, which is dropped anyway.
+
+        Raises:
+            SchemaError: The tree is not a valid session.
+        """
+        return RecordedSession.from_tree(tree, adopt)
+
+
+CODECS: Final[Mapping[str, StateCodec[Any]]] = {"1": WorldCodec(), "2": SessionCodec()}
+
+
+@attrs.frozen
+class Part:
+    """A participant's part of a checkpoint, read in whole before anything is written."""
+
+    directory: CheckpointDirectory
+    read: Restorable | None
+    """None if it is of another kind, and only its manifest was looked at."""
+
+    @property
+    def logs(self) -> list[int]:
+        """How many calls the log of each session has."""
+        records = () if self.read is None else self.read.records
+        return [len(cast("RecordedSession | Session", r.state).log) for r in records]
+
+
+@click.command(epilog=LEGEND)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option(
+    "--to", "version", type=click.Choice([*CODECS]), required=True, help="The version."
+)
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+def migrate(*, directory: Path, out: Path, version: str, as_json: bool) -> None:
+    """Write the checkpoint in DIRECTORY to OUT, its states in another version.
+
+    Version 2 has each session's log of calls, version 1 only its world: going there
+    drops the logs. DIRECTORY stays as it is, and OUT must not exist. Participants of
+    other kinds are copied.
+
+    \b
+      ipistate checkpoint migrate /ckpt/step-120 /ckpt/step-120-v2 --to 2
+    """  # noqa: D301
+    parts = [_read(one, version) for one in participants(directory, None, None)]
+    with _made(out):
+        for part in parts:
+            _write(part, out, version)
+    if as_json:
+        emit({"directory": str(out), "participants": [_document(one) for one in parts]})
+    else:
+        for part in parts:
+            click.echo(plain(_line(part)))
+    if version == "1":
+        _warn([length for part in parts for length in part.logs])
+
+
+def _read(directory: CheckpointDirectory, version: str) -> Part:
+    with refusing(f"{directory.kind}/{directory.instance}"):
+        if directory.kind == KIND:
+            return Part(directory, directory.read(CODECS[version]))
+        directory.read_manifest()
+        return Part(directory, None)
+
+
+@contextmanager
+def _made(out: Path) -> Generator[None]:
+    with refusing(str(out)):
+        out.mkdir()
+        try:
+            yield
+        except BaseException:
+            # No half of a checkpoint stays behind.
+            shutil.rmtree(out, ignore_errors=True)
+            raise
+
+
+def _write(part: Part, out: Path, version: str) -> None:
+    source = part.directory
+    if part.read is None:
+        below = Path(GYM, source.kind, source.instance)
+        hidden = shutil.ignore_patterns(".*")
+        shutil.copytree(source.root / below, out / below, ignore=hidden)
+        return
+    lines = EncodedStates(CODECS[version]).lines(part.read.records)
+    target = CheckpointDirectory(out, source.instance, source.kind)
+    target.write(part.read.manifest.checkpoint_id, lines, StopFlag())
+
+
+def _document(part: Part) -> dict[str, object]:
+    return {
+        "kind": part.directory.kind,
+        "instance": part.directory.instance,
+        "migrated": part.read is not None,
+        "sessions": len(part.logs),
+        "calls": sum(part.logs),
+    }
+
+
+def _line(part: Part) -> str:
+    said = "copied" if part.read is None else amount(len(part.logs), "session")
+    return f"{part.directory.kind}/{part.directory.instance}: {said}"
+
+
+def _warn(dropped: list[int]) -> None:
+    if any(dropped):
+        sessions = amount(sum(map(bool, dropped)), "session")
+        note(f"dropped the logs of {sessions}: {amount(sum(dropped), 'call')}")
