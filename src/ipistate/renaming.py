@@ -76,6 +76,24 @@ class Renaming:
         ids = {**self.ids, **fresh}
         return Renaming(ids) if len(set(ids.values())) == len(ids) else None
 
+    def guessed(self, recorded: str, executed: str) -> Renaming:
+        """Pair the unknown ids of two texts that differ in more, as far as it goes."""
+        ids, taken = dict(self.ids), set(self.ids.values())
+        old, new = MINTED.split(recorded), MINTED.split(executed)
+        for before, after in zip(_ids(old), _ids(new), strict=False):
+            if (
+                before not in ids
+                and after not in taken
+                and _kind(before) == _kind(after)
+            ):
+                ids[before] = after
+                taken.add(after)
+        return Renaming(ids)
+
 
 def _ids(parts: list[str]) -> Iterator[str]:
     return map(str.__add__, parts[1::3], parts[2::3])
+
+
+def _kind(minted: str) -> str:
+    return minted[:-6]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 import attrs
 
 from ipistate.codec import encode, render
+from ipistate.divergence import Divergence, divergence
 from ipistate.errors import DecodeError, IpiStateError, SchemaError
 from ipistate.renaming import MINTED, Renaming
 from ipistate.tools import TOOLS, Tool
@@ -50,6 +51,14 @@ class Retrace:
     diverged: bool
     renaming: Renaming
     """From the ids of the recording to those of this execution."""
+
+    @property
+    def divergence(self) -> Divergence | None:
+        """Where the last call's reply differs, if it does."""
+        last = self.steps[-1] if self.diverged else None
+        if not isinstance(last, Executed) or last.traced.reply is None:
+            return None
+        return divergence(last.traced.reply, last.transition.output, self.renaming)
 
 
 def retrace(
