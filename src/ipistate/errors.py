@@ -148,6 +148,14 @@ class SchemaError(IpiStateError, ValueError):
         if found := tuple(islice(problems, MAX_PROBLEMS)):
             raise cls.of(found) from None
 
+    def below(self, *segments: str | int) -> Self:
+        """Return the same error, with all its problems, for a document around this one."""
+        outer = json_path(segments)
+        return self.of(
+            attrs.evolve(problem, path=outer + problem.path[1:])
+            for problem in self.problems
+        )
+
     def __str__(self) -> str:
         first = super().__str__()
         others = len(self.problems) - 1

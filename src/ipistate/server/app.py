@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
+from collections.abc import Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -13,19 +16,23 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from ipistate.checkpoint.actions import refusal
 from ipistate.errors import DecodeError, IpiStateError, SchemaError
 from ipistate.server.bodies import BodyLimitLayer, malformed, undecodable
 from ipistate.server.control import ControlPlane
 from ipistate.server.cookies import SessionCookie, SessionLayer
 from ipistate.server.dataplane import DataPlane
+from ipistate.server.extension import Extension, KeyHeaderError
 from ipistate.server.gate import GateLayer
+from ipistate.server.keeping import Histories, keeping_of
 from ipistate.server.observer import Observer
 from ipistate.server.prefix import PrefixLayer
 from ipistate.server.replies import detail, json_reply
-from ipistate.server.sessions import SessionConflictError
+from ipistate.server.sessions import SessionConflictError, SessionsFullError
 from ipistate.server.settings import ServerSettings
 from ipistate.server.shell import Shell
 from ipistate.server.token import TokenLayer
+from ipistate.session import IdempotencyError, SessionRangeError
 from ipistate.transition import call_tool
 
 
@@ -40,33 +47,45 @@ if TYPE_CHECKING:
     Answer: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
 
 _DETAILED: Final = (400, 404, 405)
+_STATUS_OF: Final[Mapping[type[Exception], int]] = MappingProxyType(
+    {
+        IdempotencyError: 409,
+        KeyHeaderError: 400,
+        SessionRangeError: 409,
+        SessionsFullError: 503,
+    }
+)
 
 
 def create_app(settings: ServerSettings | None = None) -> Starlette:
     """Build a server with no sessions.
 
-    A request passes the rollout prefix, its session, the token if it is a control call,
-    the gate and the body limit, in this order, before it reaches a route (spec
+    A request passes the rollout prefix, its session, the token if it is guarded, the
+    gate and the body limit, in this order, before it reaches a route (spec
     control-plane, sections 1 and 3.4).
     """
     settings = settings or ServerSettings()
     observer = _observer(settings)
-    shell = Shell(settings, observer)
-    execute = observer.counting(call_tool)
-    control = ControlPlane(shell, settings).routes()
-    data = DataPlane(settings, shell.sessions, execute).routes()
+    keeping = keeping_of(settings, observer.counting(call_tool))
+    shell = Shell(settings, keeping, observer)
+    cookie = _cookie(settings)
+    data = DataPlane(settings, shell.sessions, keeping).routes()
+    guarded = ControlPlane(shell, settings).routes()
+    if isinstance(keeping, Histories):
+        guarded += Extension(shell, keeping, cookie).routes()
     app = Starlette(
-        routes=[_exact(one) for one in (*data, *control, *observer.routes(shell))],
-        middleware=_layers(settings, shell, observer, control),
+        routes=[_exact(one) for one in (*data, *guarded, *observer.routes(shell))],
+        middleware=_layers(settings, shell, observer, cookie, guarded),
         exception_handlers={
             **dict.fromkeys(_DETAILED, _detailed),
             DecodeError: _counted(undecodable, observer),
             SchemaError: _counted(malformed, observer),
             SessionConflictError: _counted(_conflicting, observer),
+            **{kind: _counted(_refused, observer) for kind in _STATUS_OF},
             ClientDisconnect: _unanswered,
             Exception: _failed,
         },
-        lifespan=_lifespan(observer),
+        lifespan=_lifespan(observer, shell, settings.idle_seconds),
     )
     app.router.redirect_slashes = False
     return app
@@ -87,12 +106,19 @@ def _observer(settings: ServerSettings) -> Observer:
     return Metrics(settings.tools)
 
 
+def _cookie(settings: ServerSettings) -> SessionCookie:
+    secret = settings.cookie_secret or settings.cookie_name
+    return SessionCookie(settings.cookie_name, str(secret))
+
+
 def _layers(
-    settings: ServerSettings, shell: Shell, observer: Observer, control: list[Route]
+    settings: ServerSettings,
+    shell: Shell[Any],
+    observer: Observer,
+    cookie: SessionCookie,
+    guarded: list[Route],
 ) -> list[Middleware]:
     token = settings.checkpoint_token
-    secret = settings.cookie_secret or settings.cookie_name
-    cookie = SessionCookie(settings.cookie_name, str(secret))
     layers = [
         Middleware(PrefixLayer, observer=observer),
         Middleware(SessionLayer, cookie=cookie),
@@ -100,20 +126,31 @@ def _layers(
         Middleware(BodyLimitLayer, max_body_size=settings.max_body_bytes),
     ]
     if token is not None:
-        guard = Middleware(TokenLayer, token=token, routes=control, observer=observer)
+        guard = Middleware(TokenLayer, token=token, routes=guarded, observer=observer)
         layers.insert(2, guard)
     return layers
 
 
 def _lifespan(
-    observer: Observer,
+    observer: Observer, shell: Shell[Any], idle_seconds: float | None
 ) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         with observer.watching():
+            if idle_seconds is None:
+                yield
+                return
+            sweeping = asyncio.ensure_future(_sweeping(shell, idle_seconds / 4))
             yield
+            sweeping.cancel()
 
     return lifespan
+
+
+async def _sweeping(shell: Shell[Any], pause: float) -> None:
+    while True:
+        await asyncio.sleep(pause)
+        shell.sweep()
 
 
 def _counted(answer: Answer, observer: Observer) -> Answer:
@@ -135,6 +172,12 @@ async def _conflicting(_: Request, error: Exception) -> Response:
     if not isinstance(error, SessionConflictError):
         raise error
     return detail(409, error.message)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    if not isinstance(error, IpiStateError):
+        raise error
+    return json_reply(refusal(error.code, error.message), _STATUS_OF[type(error)])
 
 
 class _NoResponse(Response):

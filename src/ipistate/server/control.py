@@ -17,13 +17,12 @@ from ipistate.schema import structure
 from ipistate.server.bodies import json_body
 from ipistate.server.replies import json_reply
 from ipistate.server.shell import code_of
-from ipistate.server.token import AUTHORIZED, unauthorized
+from ipistate.server.token import authorized
 from ipistate.values import JsonArray, JsonObject
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from typing import TypeAlias
+    from typing import Any
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -32,9 +31,8 @@ if TYPE_CHECKING:
     from ipistate.checkpoint.operations import Operation
     from ipistate.server.settings import ServerSettings
     from ipistate.server.shell import Shell
+    from ipistate.server.token import Handler
     from ipistate.values import JsonValue
-
-    Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 PREFIX: Final = "/ng-control/v1/checkpoint"
 
@@ -45,7 +43,7 @@ _log: Final = logging.getLogger(__name__)
 class ControlPlane:
     """Handlers for the holder of the token; everybody else is refused first."""
 
-    def __init__(self, shell: Shell, settings: ServerSettings) -> None:
+    def __init__(self, shell: Shell[Any], settings: ServerSettings) -> None:
         self._shell = shell
         self._exists = settings.checkpoint_token is not None
         self._max_ids = settings.max_control_ids
@@ -58,13 +56,13 @@ class ControlPlane:
         operations = [
             Route(
                 f"{PREFIX}/{name}",
-                _authorized(self._operation(name, body)),
+                authorized(self._operation(name, body)),
                 methods=["POST"],
                 max_body_size=self._max_bytes,
             )
             for name, body in OPERATIONS.items()
         ]
-        status = Route(f"{PREFIX}/status", _authorized(self.status), methods=["GET"])
+        status = Route(f"{PREFIX}/status", authorized(self.status), methods=["GET"])
         return [status, *operations]
 
     async def status(self, _: Request) -> Response:
@@ -74,7 +72,7 @@ class ControlPlane:
     def _operation(self, name: str, body: type[Operation]) -> Handler:
         async def operate(request: Request) -> Response:
             document = decode(await json_body(request))
-            _count_ids(document, self._max_ids)
+            count_ids(document, self._max_ids)
             operation = structure(document, body)
             began = perf_counter()
             reply = await self._shell.operate(operation, request.receive)
@@ -86,18 +84,12 @@ class ControlPlane:
         return operate
 
 
-def _authorized(handler: Handler) -> Handler:
-    # The token has been compared before; a route that is reached past that check, by an
-    # application mounted in another one, say, serves nobody.
-    async def serve(request: Request) -> Response:
-        if request.scope.get(AUTHORIZED) is True:
-            return await handler(request)
-        return unauthorized()
+def count_ids(document: JsonValue, limit: int) -> None:
+    """Refuse a body that names too many ids, before each of them is looked at.
 
-    return serve
-
-
-def _count_ids(document: JsonValue, limit: int) -> None:
+    Raises:
+        SchemaError: ``too_many_ids``.
+    """
     if not isinstance(document, JsonObject):
         return
     for name in ("episode_ids", "rollout_ids"):

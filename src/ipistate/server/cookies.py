@@ -88,9 +88,13 @@ class SessionCookie:
 
     def write(self, session: dict[str, Any]) -> bytes:
         """Return the ``Set-Cookie`` header that keeps a session, signed now."""
+        return f"{self.pair(session)}{self._tail}".encode("latin-1")
+
+    def pair(self, session: dict[str, Any]) -> str:
+        """Return ``name=value``, as a client sends it back."""
         payload = b64encode(json.dumps(session).encode())
         signed = self._signer.sign(payload).decode("ascii")
-        return f"{self._head}{signed}{self._tail}".encode("latin-1")
+        return f"{self._head}{signed}"
 
 
 class SessionLayer:

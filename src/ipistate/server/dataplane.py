@@ -6,7 +6,7 @@ session never mix, and each takes effect whole or not at all.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from starlette.routing import Route
 
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from ipistate.server.observer import CallTool
+    from ipistate.server.keeping import Keeping
     from ipistate.server.sessions import Sessions
     from ipistate.server.settings import ServerSettings
+
+S = TypeVar("S")
 
 LIVENESS: Final = ("/", "/health", "/healthz", "/livez", "/readyz")
 
@@ -36,15 +38,14 @@ _NOT_SEEDED: Final = "Session not initialized. Please call seed_session first."
 _ALIVE: Final = JsonObject({"status": "ok"})
 
 
-class DataPlane:
+class DataPlane(Generic[S]):
     """Handlers over the live sessions."""
 
     def __init__(
-        self, settings: ServerSettings, sessions: Sessions, call_tool: CallTool
+        self, settings: ServerSettings, sessions: Sessions[S], keeping: Keeping[S]
     ) -> None:
         self._sessions = sessions
-        self._call_tool = call_tool
-        self._tools = settings.tools
+        self._keeping = keeping
         self._pool = SeedPool(settings.seed_pool_bytes)
         self._max_metrics = settings.max_metrics_bytes
 
@@ -73,10 +74,11 @@ class DataPlane:
     async def seed_session(self, request: Request) -> Response:
         """Start a session; a task row replaces the session's earlier world."""
         seed = self._pool.seed(await json_body(request))
+        state = self._keeping.begin(seed.world)
         if seed.native is None:
-            self._sessions.put(request.session["session_id"], seed.world)
+            self._sessions.start({request.session["session_id"]: state})
             return json_reply(EMPTY_OBJECT)
-        self._sessions.open(seed.native, seed.world)
+        self._sessions.open(seed.native, state)
         name = seed.native.resources_session_id
         request.session["session_id"] = name
         members = {"resources_tools": None, "sandbox_access": None}
@@ -87,13 +89,13 @@ class DataPlane:
         arguments = decode(await json_body(request))
         object_of(arguments)
         session_id = request.session["session_id"]
-        world = self._sessions.world(session_id)
-        if world is None:
-            return detail(400, _NOT_SEEDED, _hint(request))
+        state = self._sessions.get(session_id)
+        if state is None:
+            return not_seeded(request, self._sessions)
         name = request.path_params["tool_name"]
-        transition = self._call_tool(world, name, arguments, tools=self._tools)
-        self._sessions.put(session_id, transition.environment)
-        return json_reply(trusted_object({"output": transition.output}))
+        after, output = self._keeping.call(state, name, arguments)  # type: ignore[arg-type]
+        self._sessions.put(session_id, after)
+        return json_reply(trusted_object({"output": output}))
 
     async def verify(self, request: Request) -> Response:
         """Score the episode; a valid request ends the session whatever comes of it."""
@@ -134,8 +136,15 @@ async def alive(_: Request) -> Response:
     return json_reply(_ALIVE)
 
 
-def _hint(request: Request) -> dict[str, str]:
+def not_seeded(request: Request, sessions: Sessions[Any]) -> Response:
+    """Answer a request that needs a session and has none."""
+    return detail(400, _NOT_SEEDED, {"x-ipistate-hint": _hint(request, sessions)})
+
+
+def _hint(request: Request, sessions: Sessions[Any]) -> str:
     # The body's text is fixed, because models read it; clients need to know more.
     if request.scope["session_is_new"]:
-        return {"x-ipistate-hint": "no valid session cookie came with the request"}
-    return {"x-ipistate-hint": "the cookie's session has no world"}
+        return "no valid session cookie came with the request"
+    if sessions.was_swept(request.session["session_id"]):
+        return "the cookie's session was unused for too long and has been freed"
+    return "the cookie's session has no world"

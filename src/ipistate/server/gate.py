@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ipistate.checkpoint.actions import Refuse, refusal
 from ipistate.server.replies import json_reply
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 SEED_PATH: Final = "/seed_session"
 CONTROL_PREFIX: Final = "/ng-control/"
+PASSAGE: Final = "ipistate.passage"
+"""Where the scope of a request has its passage, for handlers that make sessions."""
 
 _VERIFY_WAITS: Final = (b"x-ng-checkpoint-verify", b"wait")
 
@@ -26,23 +28,23 @@ class GateLayer:
     its effect is complete then, and a slow reader holds up no checkpoint.
     """
 
-    def __init__(self, app: ASGIApp, shell: Shell, seed_headers: bool) -> None:  # noqa: FBT001 - one of many settings
+    def __init__(self, app: ASGIApp, shell: Shell[Any], seed_headers: bool) -> None:  # noqa: FBT001 - one of many settings
         self._app = app
         self._shell = shell
         self._seed_headers = [_VERIFY_WAITS] if seed_headers else []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
-        if (
-            scope["type"] != "http"
-            or scope["method"] in {"GET", "HEAD"}
-            or scope["path"].startswith(CONTROL_PREFIX)
-        ):
+        if scope["type"] != "http" or scope["path"].startswith(CONTROL_PREFIX):
             await self._app(scope, receive, send)
             return
         self._find_session(scope)
+        if scope["method"] in {"GET", "HEAD"}:
+            await self._app(scope, receive, send)
+            return
         session_id = scope["session"]["session_id"]
         passage = self._shell.arrive(scope["path"], session_id, scope["episode"])
+        scope[PASSAGE] = passage
         try:
             receive = await self._shell.answered(passage, receive)
             answer = passage.answer

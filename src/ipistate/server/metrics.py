@@ -67,6 +67,11 @@ class Metrics(Observer):
             ["code"],
             registry=registry,
         )
+        self._swept = Counter(
+            "ipistate_sessions_swept",
+            "Sessions that were freed because nobody used them.",
+            registry=registry,
+        )
         self._seconds = Histogram(
             "ipistate_checkpoint_seconds",
             "Time that a part of a checkpoint's work took.",
@@ -88,7 +93,7 @@ class Metrics(Observer):
         self._pauses = Pauses()
         self._published_at: float | None = None
 
-    def routes(self, shell: Shell) -> list[Route]:
+    def routes(self, shell: Shell[Any]) -> list[Route]:
         """Watch the server's state, and return the route to scrape."""
         self._registry.register(_State(shell, self._pauses, self._age))
 
@@ -127,6 +132,10 @@ class Metrics(Observer):
         """Count a refusal."""
         self._refusals.labels(code).inc()
 
+    def swept(self, sessions: int) -> None:
+        """Count idle sessions that have been freed."""
+        self._swept.inc(sessions)
+
     def worked(self, stage: Stage, seconds: float, size: int) -> None:
         """Record a part of a checkpoint's work."""
         self._seconds.labels(stage.value).observe(seconds)
@@ -155,7 +164,7 @@ def _strictness(
 class _State(Collector):
     """What is true at the moment of a scrape; costs nothing between two."""
 
-    def __init__(self, shell: Shell, pauses: Pauses, age: Any) -> None:
+    def __init__(self, shell: Shell[Any], pauses: Pauses, age: Any) -> None:
         self._shell = shell
         self._pauses = pauses
         self._age = age

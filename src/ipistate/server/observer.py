@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ipistate.transition import Transition
 
@@ -36,7 +36,7 @@ class Observer:
     ``worked`` and ``published`` are called from other threads, too.
     """
 
-    def routes(self, shell: Shell) -> list[Route]:  # noqa: ARG002
+    def routes(self, shell: Shell[Any]) -> list[Route]:  # noqa: ARG002
         """Learn what to watch, and return the routes that show it."""
         return []
 
@@ -50,6 +50,9 @@ class Observer:
 
     def refused(self, code: str) -> None:
         """Note a refusal."""
+
+    def swept(self, sessions: int) -> None:
+        """Note that idle sessions have been freed."""
 
     def worked(self, stage: Stage, seconds: float, size: int) -> None:
         """Note that a part of a checkpoint's work is done; ``size`` is in bytes."""

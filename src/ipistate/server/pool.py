@@ -52,6 +52,11 @@ class Recent(Generic[V]):
             _, forgotten = self._entries.pop(next(iter(self._entries)))
             self._size -= forgotten
 
+    def discard(self, key: bytes) -> None:
+        """Forget a key, if it is known."""
+        _, forgotten = self._entries.pop(key, (None, 0))
+        self._size -= forgotten
+
     def __len__(self) -> int:
         return len(self._entries)
 

@@ -42,16 +42,16 @@ def refused(code: str, text: str) -> Response:
     return json_reply(refusal(code, text), STATUS_OF[code])
 
 
-def invalid(problems: Iterable[Problem]) -> Response:
-    """Answer 422 with what is wrong with a body, and where."""
-    listed = [_finding(problem) for problem in problems]
+def invalid(problems: Iterable[Problem], part: str = "body") -> Response:
+    """Answer 422 with what is wrong with a part of the request, and where."""
+    listed = [_finding(problem, part) for problem in problems]
     return json_reply(freeze({"detail": listed}), 422)
 
 
-def _finding(problem: Problem) -> dict[str, Any]:
+def _finding(problem: Problem, part: str) -> dict[str, Any]:
     return {
         "type": problem.code,
-        "loc": ["body", *_segments(problem.path)],
+        "loc": [part, *_segments(problem.path)],
         "msg": problem.message[: 4 * PREVIEW_LIMIT],
         "input": problem.preview,
     }

@@ -1,8 +1,9 @@
-"""The live worlds, and the promises about sessions that callers name themselves."""
+"""The live sessions, and the promises about those that callers name themselves."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from math import inf
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from ipistate.errors import IpiStateError
 from ipistate.server.pool import Recent
@@ -12,71 +13,130 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ipistate.checkpoint.episode import EpisodeId
-    from ipistate.environment import Environment
     from ipistate.server.seeds import NativeSession
 
+S = TypeVar("S")
+
 CLOSED_BYTES: Final = 4 * 2**20
-"""Size of the closed ids that are remembered, about 80,000 of them."""
+"""Size of the closed ids that are remembered, about 80,000 of them; of swept ones, too."""
 
 
 class SessionConflictError(IpiStateError):
     """A session that its caller cannot open under this id."""
 
 
-class Sessions:
-    """Worlds by session id.
+class SessionsFullError(IpiStateError):
+    """There is no room for another session now."""
+
+
+def _nothing() -> None:
+    """Make no room."""
+
+
+class Sessions(Generic[S]):
+    """What is kept of each session, by its id.
 
     A native seed that is repeated gives the session that exists; a closed id is never
     opened again (spec control-plane, section 1.5.1).
 
     Args:
         bound: Which episode a checkpointed session belongs to, if any.
+        limit: How many sessions there may be.
+        make_room: Is called when there are too many, and may drop some.
     """
 
-    def __init__(self, bound: Callable[[str], EpisodeId | None]) -> None:
+    def __init__(
+        self,
+        bound: Callable[[str], EpisodeId | None],
+        limit: float = inf,
+        make_room: Callable[[], None] = _nothing,
+    ) -> None:
         self._bound = bound
-        self._worlds: dict[str, Environment] = {}
+        self._limit = limit
+        self._make_room = make_room
+        self._states: dict[str, S] = {}
         self._opened: dict[str, EpisodeId] = {}
         self._closed: Recent[bool] = Recent(CLOSED_BYTES)
+        self._swept: Recent[bool] = Recent(CLOSED_BYTES)
 
     def __len__(self) -> int:
-        return len(self._worlds)
+        return len(self._states)
 
-    def world(self, session_id: str) -> Environment | None:
-        """Return a session's world, or None if it has none."""
-        return self._worlds.get(session_id)
+    def __contains__(self, session_id: str) -> bool:
+        return session_id in self._states
 
-    def put(self, session_id: str, world: Environment) -> None:
-        """Make this the session's world."""
-        self._worlds[session_id] = world
+    def get(self, session_id: str) -> S | None:
+        """Return what is kept of a session, or None if there is none."""
+        return self._states.get(session_id)
 
-    def install(self, worlds: Mapping[str, Environment]) -> None:
-        """Make these the worlds of their sessions, all at once."""
-        self._worlds.update(worlds)
+    def put(self, session_id: str, state: S) -> None:
+        """Keep this of a session that exists."""
+        self._states[session_id] = state
 
-    def held(self, session_ids: Iterable[str]) -> dict[str, Environment]:
-        """Return those of these sessions that have a world."""
-        worlds = self._worlds
-        return {name: worlds[name] for name in session_ids if name in worlds}
+    def start(self, states: Mapping[str, S]) -> None:
+        """Start sessions, or start them afresh: all of them or none.
+
+        Raises:
+            SessionsFullError: ``too_many_sessions``.
+        """
+        self.require_room(states)
+        self.install(states)
+
+    def install(self, states: Mapping[str, S]) -> None:
+        """Keep these of their sessions, all at once, however many there are."""
+        self._states.update(states)
+        for session_id in states:
+            self._swept.discard(session_id.encode())
+
+    def require_room(self, session_ids: Iterable[str]) -> None:
+        """Make room for sessions, of which some may exist.
+
+        Raises:
+            SessionsFullError: ``too_many_sessions``.
+        """
+        new = sum(session_id not in self for session_id in session_ids)
+        if new and len(self) + new > self._limit:
+            self._make_room()
+            if len(self) + new > self._limit:
+                message = f"there are {len(self)} sessions, the limit is {self._limit}"
+                raise SessionsFullError("too_many_sessions", message)
+
+    def held(self, session_ids: Iterable[str]) -> dict[str, S]:
+        """Return what is kept of those of these sessions that exist."""
+        states = self._states
+        return {name: states[name] for name in session_ids if name in states}
+
+    def sweep(self, session_ids: Iterable[str]) -> int:
+        """Drop idle sessions and remember that; returns how many there were."""
+        dropped = self.held(session_ids)
+        for session_id in dropped:
+            self.drop(session_id)
+            self._swept.put(session_id.encode(), True)
+        return len(dropped)
+
+    def was_swept(self, session_id: str) -> bool:
+        """Tell whether a session is gone because nobody used it."""
+        return session_id.encode() in self._swept
 
     def drop(self, session_id: str) -> None:
-        """Free a session's world; nothing happens if it has none."""
-        self._worlds.pop(session_id, None)
+        """Free a session; nothing happens if there is none."""
+        self._states.pop(session_id, None)
         self._opened.pop(session_id, None)
 
-    def open(self, native: NativeSession, world: Environment) -> None:
+    def open(self, native: NativeSession, state: S) -> None:
         """Start a session under the caller's id, unless it runs already.
 
         Raises:
             SessionConflictError: ``session_closed``: the id was closed;
                 ``session_taken``: it is another episode's.
+            SessionsFullError: ``too_many_sessions``.
         """
         name = native.resources_session_id
         if name.encode() in self._closed:
             message = f"resources session {name} is closed"
             raise SessionConflictError("session_closed", message)
-        if name not in self._worlds:
-            self._worlds[name] = world
+        if name not in self:
+            self.start({name: state})
             self._opened[name] = native.episode_id
         elif not self._owns(native):
             message = f"resources session {name} is another episode's"
@@ -97,11 +157,11 @@ class Sessions:
         name = native.resources_session_id
         ended = name if self._owns(native) else session_id
         self.drop(ended)
-        if name not in self._worlds:
+        if name not in self:
             self._closed.put(name.encode(), True)
         return ended
 
     def _owns(self, native: NativeSession) -> bool:
         name = native.resources_session_id
         episode = self._bound(name) or self._opened.get(name)
-        return name in self._worlds and episode == native.episode_id
+        return name in self and episode == native.episode_id

@@ -46,6 +46,11 @@ def _check_secret(_: object, field: attrs.Attribute[Any], value: object) -> None
         raise ValueError(f"{field.name} is printable ASCII text and not empty")
 
 
+def _check_idle(_: object, field: attrs.Attribute[Any], value: float | None) -> None:
+    if value is not None and not 0 < value < inf:
+        raise ValueError(f"{field.name} is a positive number of seconds or None")
+
+
 def _check_tools(_: object, __: object, tools: Mapping[str, Tool]) -> None:
     for name in tools:
         if name in RESERVED_NAMES or not name or "/" in name:
@@ -97,12 +102,35 @@ class ServerSettings:
         validator=[attrs.validators.ge(1), attrs.validators.le(MAX_IDS)],
     )
     """Most episodes or rollouts that one control call may name."""
+    max_sessions: int | None = attrs.field(
+        default=None,
+        validator=attrs.validators.optional(attrs.validators.ge(1)),
+    )
+    """Most sessions at a time; a seed beyond it is answered 503. None for any number."""
+    idle_seconds: float | None = attrs.field(default=None, validator=_check_idle)
+    """How long a session may be unused before it is freed; None for any time."""
+    extension: bool = False
+    """Whether the routes under ``/ipistate/v1`` exist; they need the token."""
+    checkpoint_state_version: int = attrs.field(
+        default=1, validator=attrs.validators.in_([1, 2])
+    )
+    """1 keeps the worlds of sessions in checkpoints, 2 their histories, too.
+
+    2 needs the extension, without which there are no histories.
+    """
     metrics: bool = False
     """Whether ``GET /metrics`` exists; it needs the extra ``metrics``."""
     tools: Mapping[str, Tool] = attrs.field(
         default=TOOLS, validator=_check_tools, repr=False
     )
     """The tools that sessions can call."""
+
+    def __attrs_post_init__(self) -> None:
+        """Check what only makes sense together."""
+        if self.extension and self.checkpoint_token is None:
+            raise ValueError("the extension needs a checkpoint token")
+        if self.checkpoint_state_version != 1 and not self.extension:
+            raise ValueError("checkpoints with histories need the extension")
 
     @property
     def cookie_name(self) -> str:

@@ -7,7 +7,8 @@ import logging
 import time
 
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
 
 from ipistate.checkpoint.actions import (
     Action,
@@ -20,6 +21,7 @@ from ipistate.checkpoint.actions import (
     Reply,
     SetTimer,
     StopWrite,
+    Sweep,
     Write,
 )
 from ipistate.checkpoint.events import (
@@ -28,29 +30,34 @@ from ipistate.checkpoint.events import (
     Event,
     Exported,
     Freed,
+    IdleFound,
     RequestArrived,
     RequestEnded,
+    SessionsMade,
     Tick,
 )
 from ipistate.checkpoint.machine import handle
 from ipistate.checkpoint.participant import Phase, Settings, start, status
-from ipistate.checkpoint.state import EnvironmentCodec
 from ipistate.server.files import CheckpointFiles
 from ipistate.server.observer import Observer, Stage
 from ipistate.server.pending import Pending
 from ipistate.server.sessions import Sessions
+from ipistate.server.uses import TimedUses, Uses
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from starlette.types import Receive
 
     from ipistate.checkpoint.episode import EpisodeId
     from ipistate.checkpoint.operations import Operation
     from ipistate.checkpoint.participant import Participant
+    from ipistate.server.keeping import Keeping
     from ipistate.server.settings import ServerSettings
     from ipistate.values import JsonObject
+
+S = TypeVar("S")
 
 Passage: TypeAlias = Pending[Admit | Refuse]
 """One data request on its way through the gate, until the machine lets it in or not."""
@@ -64,22 +71,36 @@ def code_of(reply: Reply) -> str | None:
     return None if error is None else error["code"]
 
 
-class Shell:
+class Shell(Generic[S]):
     """Feeds events to the machine and performs its actions in their order.
 
     Everything happens on the event loop's thread, except the work on files.
+
+    Args:
+        settings: What the operator has decided.
+        keeping: What is kept of a session, and how checkpoints carry it.
+        observer: Is told what happens.
+        clock: Seconds since the epoch.
+        steady: Seconds of a clock that nobody sets, for idle sessions.
     """
 
     def __init__(
         self,
         settings: ServerSettings,
+        keeping: Keeping[S],
         observer: Observer,
         clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.sessions: Sessions = Sessions(self.episode_of)
+        self.sessions: Sessions[S] = Sessions(
+            self.episode_of, settings.max_sessions or inf, self.sweep
+        )
         self._settings = settings
+        self._keeping = keeping
         self._observer = observer
         self._clock = clock
+        idle = settings.idle_seconds
+        self._uses = Uses() if idle is None else TimedUses(idle, steady)
         grace = settings.lease_grace_seconds
         self._participant = start(
             Settings(instance=settings.instance_name, lease_grace_seconds=grace)
@@ -90,7 +111,7 @@ class Shell:
         self._waking: set[Passage] = set()
         self._files = CheckpointFiles(
             settings.instance_name,
-            EnvironmentCodec(),
+            keeping.codec,
             settings.checkpoint_root,
             observer,
         )
@@ -125,6 +146,41 @@ class Shell:
         """Report how a request ended; None if it was not answered by its handler."""
         if self._passages.pop(passage.number, None) is not None:
             self._feed(RequestEnded(passage.number, status, session_id))
+            if session_id in self.sessions:
+                self._uses.note((session_id,))
+            else:
+                self._uses.forget((session_id,))
+
+    # Sessions that requests make, and sessions that nobody uses
+
+    def make(
+        self,
+        passage: Passage,
+        states: Mapping[str, S],
+        episodes: Mapping[str, EpisodeId],
+    ) -> Refuse | None:
+        """Start new sessions for a request in flight, and bind them to episodes.
+
+        Returns:
+            None, or the answer to the request if it may not; nothing has started then.
+
+        Raises:
+            SessionsFullError: ``too_many_sessions``; nothing has started.
+        """
+        self.sessions.require_room(states)
+        if episodes:
+            self._feed(SessionsMade(passage.number, episodes))
+        if isinstance(passage.answer, Refuse):
+            return passage.answer
+        self.sessions.install(states)
+        self._uses.note(states)
+        return None
+
+    def sweep(self) -> None:
+        """Free the sessions that have been unused for too long, if any may go."""
+        idle = self._uses.idle()
+        if idle:
+            self._feed(IdleFound(idle))
 
     # The control plane
 
@@ -169,6 +225,8 @@ class Shell:
         self._participant = participant
         if participant.control is not before.control:
             _note_phase(before, participant, now, todo)
+            if participant.gate.is_open and not before.gate.is_open:
+                self._uses.restart()
         for action in todo:
             self._perform(action, answers.append)
         for answer in answers:
@@ -181,12 +239,13 @@ class Shell:
             case Reply():
                 self._answer(action)
             case Export():
-                states = self.sessions.held(action.session_ids)
-                answer(Exported(action.write, states))
+                answer(self._export(action))
             case Free():
                 answer(self._free(action))
             case Install():
                 self._install(action)
+            case Sweep():
+                self._drop_idle(action)
             case SetTimer():
                 self._set_timer(action.at)
             case Write() | StopWrite() | Read():
@@ -200,14 +259,27 @@ class Shell:
         if call is not None:
             call.settle(action)
 
+    def _export(self, action: Export) -> Exported:
+        held, exported = self.sessions.held(action.session_ids), self._keeping.exported
+        return Exported(action.write, {name: exported(s) for name, s in held.items()})
+
     def _free(self, action: Free) -> Freed:
         for session_id in action.session_ids:
             self.sessions.drop(session_id)
+        self._uses.forget(action.session_ids)
         return Freed(action.removal)
+
+    def _drop_idle(self, action: Sweep) -> None:
+        self._uses.forget(action.session_ids)
+        swept = self.sessions.sweep(action.session_ids)
+        self._observer.swept(swept)
+        _log.info("%d idle sessions freed", swept, extra={"sessions": swept})
 
     def _install(self, action: Install) -> None:
         began = time.perf_counter()
-        self.sessions.install(action.states)  # type: ignore[arg-type]
+        restored = self._keeping.restored
+        self.sessions.install({name: restored(s) for name, s in action.states.items()})
+        self._uses.note(action.states)
         seconds = time.perf_counter() - began
         self._observer.worked(Stage.INSTALL, seconds, self._files.read_bytes)
 

@@ -1,4 +1,4 @@
-"""The control plane's bearer token, looked at before anything else of a call."""
+"""The server's bearer token, looked at before anything else of a call that needs it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,24 @@ import logging
 
 from typing import TYPE_CHECKING, Final
 
-from ipistate.server.gate import CONTROL_PREFIX
+from starlette.routing import Match
+
 from ipistate.server.replies import refused
 
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import TypeAlias
+
     from starlette.datastructures import Secret
+    from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from ipistate.server.observer import Observer
+
+    Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 AUTHORIZED: Final = "ipistate.authorized"
 """Set in the scope of a call that may pass; a route without it lets nobody in."""
@@ -26,7 +33,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class TokenLayer:
-    """ASGI middleware that answers 401 to control calls without the exact token.
+    """ASGI middleware that answers 401 to guarded calls without the exact token.
 
     It compares in constant time and stands before the body's limit, so a caller without
     the token is told nothing about a body.
@@ -34,7 +41,7 @@ class TokenLayer:
     Args:
         app: What is guarded.
         token: What a caller has to know.
-        routes: The control plane's routes; every other request passes.
+        routes: The guarded routes; every other request passes.
         observer: Is told of refusals.
     """
 
@@ -42,17 +49,14 @@ class TokenLayer:
         self, app: ASGIApp, token: Secret, routes: list[Route], observer: Observer
     ) -> None:
         self._app = app
-        self._guarded = {route.path: route.methods or () for route in routes}
+        self._routes = routes
+        self._prefixes = tuple({_first_segment(route.path) for route in routes})
         self._authorization = f"Bearer {token}".encode("ascii")
         self._observer = observer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
-        if (
-            scope["type"] != "http"
-            or not scope["path"].startswith(CONTROL_PREFIX)
-            or scope["method"] not in self._guarded.get(scope["path"], ())
-        ):
+        if scope["type"] != "http" or not self._guards(scope):
             await self._app(scope, receive, send)
             return
         if hmac.compare_digest(_given(scope), self._authorization):
@@ -62,12 +66,36 @@ class TokenLayer:
         client = scope.get("client") or (None,)
         _log.warning("control call without the token", extra={"client": client[0]})
         self._observer.refused("unauthorized")
-        await unauthorized()(scope, receive, send)
+        await _unauthorized()(scope, receive, send)
+
+    def _guards(self, scope: Scope) -> bool:
+        # Most requests are tool calls, for which one comparison has to do.
+        return scope["path"].startswith(self._prefixes) and any(
+            route.matches(scope)[0] is Match.FULL for route in self._routes
+        )
 
 
-def unauthorized() -> Response:
-    """Return the answer to who does not have the token."""
-    return refused("unauthorized", "the control plane needs its bearer token")
+def authorized(handler: Handler) -> Handler:
+    """Make a handler that serves only calls that the layer has let pass.
+
+    A route that is reached past it, by an application mounted in another one, say,
+    serves nobody.
+    """
+
+    async def serve(request: Request) -> Response:
+        if request.scope.get(AUTHORIZED) is True:
+            return await handler(request)
+        return _unauthorized()
+
+    return serve
+
+
+def _unauthorized() -> Response:
+    return refused("unauthorized", "this route needs the server's bearer token")
+
+
+def _first_segment(path: str) -> str:
+    return "/".join(path.split("/", 2)[:2]) + "/"
 
 
 def _given(scope: Scope) -> bytes:

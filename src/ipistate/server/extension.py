@@ -1,0 +1,232 @@
+"""Sessions as values over HTTP: fork, history, rewind, diff, export, import, call once.
+
+Every route is for the holder of the token only, and addressed by a session's cookie or
+its rollout prefix. POST requests pass the gate like any data request, GET never waits.
+"""
+
+from __future__ import annotations
+
+import re
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ipistate.checkpoint.actions import Refuse, refusal
+from ipistate.checkpoint.history import SessionCodec
+from ipistate.codec import decode
+from ipistate.diff import diff
+from ipistate.errors import IpiStateError, SchemaError, preview
+from ipistate.exchange import VerifyRequest, reply
+from ipistate.schema import structure, unstructure
+from ipistate.server.births import MAX_FORKS, Birth, ForkBody, read_import
+from ipistate.server.bodies import json_body, object_of
+from ipistate.server.control import count_ids
+from ipistate.server.dataplane import not_seeded
+from ipistate.server.gate import PASSAGE
+from ipistate.server.replies import invalid, json_reply
+from ipistate.server.token import authorized
+from ipistate.values import JsonObject, freeze, trusted_object
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from typing import TypeAlias
+
+    from starlette.requests import Request
+
+    from ipistate.server.cookies import SessionCookie
+    from ipistate.server.keeping import Histories
+    from ipistate.server.shell import Shell
+    from ipistate.session import Session, Step
+
+    Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+    Answer: TypeAlias = Callable[[Request, Session], Awaitable[Response]]
+
+PREFIX: Final = "/ipistate/v1"
+
+KEY_HEADER: Final = "Idempotency-Key"
+MAX_KEY: Final = 255
+"""Characters of an idempotency key."""
+
+MAX_STEPS: Final = 1_000
+"""Most steps of a history in one answer."""
+
+_DIGITS: Final = re.compile(r"[0-9]{1,9}")
+
+
+class KeyHeaderError(IpiStateError):
+    """A call that is to be made once, without a usable key."""
+
+
+class Extension:
+    """Handlers over sessions that are kept with their histories."""
+
+    def __init__(
+        self, shell: Shell[Session], keeping: Histories, cookie: SessionCookie
+    ) -> None:
+        self._shell = shell
+        self._sessions = shell.sessions
+        self._keeping = keeping
+        self._cookie = cookie
+        self._codec = SessionCodec(keeping.tools)
+
+    def routes(self) -> list[Route]:
+        """Return the routes; a tool's name has no slash, so it cannot be one of them."""
+        posts = {
+            "fork": self._of_session(self.fork),
+            "rewind": self._of_session(self.rewind),
+            "import": self.import_session,
+            "verify": self.verify,
+            "call/{tool_name}": self._of_session(self.call_once),
+        }
+        gets = {"history": self.history, "diff": self.diff, "export": self.export}
+        return [
+            *(_route(name, handler, "POST") for name, handler in posts.items()),
+            *(_route(name, self._of_session(one), "GET") for name, one in gets.items()),
+        ]
+
+    def _of_session(self, answer: Answer) -> Handler:
+        # Bodies are received first: from then on, nothing else happens to the session.
+        async def handler(request: Request) -> Response:
+            if request.method == "POST":
+                await request.body()
+            session = self._sessions.get(request.session["session_id"])
+            if session is None:
+                return not_seeded(request, self._sessions)
+            return await answer(request, session)
+
+        return handler
+
+    async def fork(self, request: Request, session: Session) -> Response:
+        """Start sessions that share everything with this one until now."""
+        document = decode(await json_body(request))
+        count_ids(document, MAX_FORKS)
+        births = structure(document, ForkBody).births
+        refused = self._begin(request, dict.fromkeys(births, session))
+        if refused is not None:
+            return refused
+        told = [self._told(birth, request) for birth in births]
+        return json_reply(trusted_object({"sessions": freeze(told)}))
+
+    async def import_session(self, request: Request) -> Response:
+        """Start a session from a document; the caller's own one is left alone."""
+        wanted = read_import(await json_body(request), self._codec)
+        birth = Birth(wanted.episode)
+        refused = self._begin(request, {birth: wanted.session})
+        return refused or json_reply(self._told(birth, request))
+
+    def _begin(
+        self, request: Request, sessions: Mapping[Birth, Session]
+    ) -> Response | None:
+        refused = self._shell.make(
+            request.scope[PASSAGE],
+            {birth.session_id: session for birth, session in sessions.items()},
+            {b.session_id: b.episode for b in sessions if b.episode is not None},
+        )
+        return None if refused is None else _refused(refused)
+
+    def _told(self, birth: Birth, request: Request) -> JsonObject:
+        return birth.to_document(self._cookie, request.session)
+
+    async def rewind(self, request: Request, session: Session) -> Response:
+        """Take back the last calls, and the idempotency keys that they used."""
+        body = structure(decode(await json_body(request)), RewindBody)
+        before = session.rewind(body.count)
+        self._sessions.put(request.session["session_id"], before)
+        return json_reply(JsonObject({"length": len(before.log)}))
+
+    async def call_once(self, request: Request, session: Session) -> Response:
+        """Make a call, unless it was made under this key; a refusal uses up no key."""
+        arguments = decode(await json_body(request))
+        object_of(arguments)
+        key, name = _key(request), request.path_params["tool_name"]
+        after, step = self._keeping.once(session, key, name, arguments)  # type: ignore[arg-type]
+        self._sessions.put(request.session["session_id"], after)
+        return json_reply(trusted_object({"output": step.output}))
+
+    async def verify(self, request: Request) -> Response:
+        """Score an episode and leave its session as it is."""
+        exchange = VerifyRequest.from_json(await json_body(request))
+        return json_reply(reply(exchange, exchange.verdict()))
+
+    async def history(self, request: Request, session: Session) -> Response:
+        """List the calls of a session, all or a part of them."""
+        try:
+            first = _number(request, "from", 0)
+            limit = _number(request, "limit", MAX_STEPS)
+        except SchemaError as error:
+            return invalid(error.problems, "query")
+        shown = session.log[first:][: min(limit, MAX_STEPS)]
+        steps = [_described(step) for step in shown]
+        document = {"length": len(session.log), "from": first, "steps": freeze(steps)}
+        return json_reply(trusted_object(document))
+
+    async def diff(self, _: Request, session: Session) -> Response:
+        """Compare the world now with the seed."""
+        found = diff(session.seed, session.environment)
+        counts = {str(name): unstructure(n) for name, n in found.counts().items()}
+        document = {"patch": found.to_patch(), "counts": freeze(counts)}
+        return json_reply(trusted_object(document))
+
+    async def export(self, _: Request, session: Session) -> Response:
+        """Write the session with its history: version 2 of the state."""
+        content = self._codec.encode(session)
+        return Response(content, media_type="application/json")
+
+
+@attrs.frozen(kw_only=True)
+class RewindBody:
+    """How many calls are taken back."""
+
+    count: int
+
+
+def _route(name: str, handler: Handler, method: str) -> Route:
+    return Route(f"{PREFIX}/{name}", authorized(handler), methods=[method])
+
+
+def _refused(action: Refuse) -> Response:
+    return json_reply(refusal(action.code, action.detail), action.status)
+
+
+def _key(request: Request) -> str:
+    given = request.headers.getlist(KEY_HEADER)
+    if not given:
+        message = f"a call that is made once needs the header {KEY_HEADER}"
+        raise KeyHeaderError("missing_idempotency_key", message)
+    key = given[0]
+    if (
+        len(given) > 1
+        or not (key.isascii() and key.isprintable())
+        or (not 1 <= len(key) <= MAX_KEY)
+    ):
+        message = f"{KEY_HEADER} is one text of 1 to {MAX_KEY} printable characters"
+        raise KeyHeaderError("invalid_idempotency_key", message, preview=preview(key))
+    return key
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    given = request.query_params.get(name)
+    if given is None:
+        return default
+    if _DIGITS.fullmatch(given) is None:
+        message = "expected a number without a sign"
+        raise SchemaError("invalid_number", message, f"$.{name}", preview(given))
+    return int(given)
+
+
+def _described(step: Step) -> JsonObject:
+    error = step.error
+    return trusted_object(
+        {
+            "name": step.call.name,
+            "arguments": step.call.arguments,
+            "output": step.output,
+            "error": None if error is None else unstructure(error),
+            "key": step.key,
+        }
+    )
