@@ -32,7 +32,7 @@ _UNSEEN: Final = re.compile(
 )
 _NUMBER: Final = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,6})?")
 _PARTS: Final = re.compile(r'(?:"[^"]*"|<[^<>]*>|[^,;])+')
-_NAMED: Final = re.compile(r'(?:"[^"]*"|[^"<>@]*)<([^<>]*)>')
+_NAMED: Final = re.compile(r'(?:"[^"]*" ?|[^"<>@]*)<([^<>]*)>')
 _ESCAPE: Final = re.compile("%([2-7][0-9a-f])")
 _MAILBOX: Final = re.compile(
     r"""([^\s@,;<>"()+]+)(?:\+([^\s@,;<>"()]*))?@([^\s@,;<>"()?]+)"""
@@ -130,7 +130,7 @@ def addresses(value: JsonValue) -> tuple[Address, ...]:
     if isinstance(value, list):
         lists = [addresses(element) for element in value]
         return tuple(chain(*lists)) if all(lists) else ()
-    if not isinstance(value, str) or "@" not in fold(value):
+    if not isinstance(value, str):
         return ()
     text = fold(value)
     parts = [_address(part) for part in _parts(text)]
