@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from ipistate.cli.exits import RefusedInputError, refusing
 from ipistate.task import Task
@@ -14,6 +15,7 @@ from ipistate.task import Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
 
 class NumberedLine(NamedTuple):
@@ -47,19 +49,32 @@ def check_writable(name: str) -> None:
         raise RefusedInputError(f"{name}: no file can be written here")
 
 
+def size_of(name: str) -> int | None:
+    """Return a file's length in bytes, None if nobody can know it yet."""
+    with suppress(OSError):
+        if name != "-" and (file := Path(name)).is_file():
+            return file.stat().st_size
+    return None
+
+
 def numbered_lines(name: str) -> Iterator[NumberedLine]:
-    """Read the lines of a JSON Lines file, empty ones left out.
+    """Read the lines of a JSON Lines file one by one, empty ones left out.
 
     Raises:
         RefusedInputError: The file cannot be read, or has no lines.
     """
     found = False
-    for number, line in enumerate(read_file(name).split(b"\n"), 1):
-        if line.strip():
-            found = True
-            yield NumberedLine(number, line)
+    with refusing(name), _opened(name) as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                found = True
+                yield NumberedLine(number, line.removesuffix(b"\n"))
     if not found:
         raise RefusedInputError(f"{name}: the file has no rows")
+
+
+def _opened(name: str) -> AbstractContextManager[BinaryIO]:
+    return nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb")
 
 
 def read_tasks(name: str) -> tuple[Task, ...]:
