@@ -53,6 +53,49 @@ def test_defaults_have_no_control_plane(served):
     assert not settings.metrics
 
 
+def test_sessions_are_kept_as_the_options_say(served, tmp_path):
+    """Off and without limits by default; each option becomes its setting."""
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    token.chmod(0o600)
+    plain, *_ = served()
+    chosen, *_ = served(
+        *("--checkpoint-token-file", str(token), "--extension"),
+        *("--checkpoint-state-version", "2"),
+        *("--idle-timeout", "90", "--max-sessions", "1000"),
+    )
+
+    def kept(settings):
+        return (
+            settings.extension,
+            settings.checkpoint_state_version,
+            settings.idle_seconds,
+            settings.max_sessions,
+        )
+
+    assert (False, 1, None, None) == kept(plain)
+    assert (True, 2, 90.0, 1000) == kept(chosen)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--extension"], "needs a checkpoint token"),
+        (["--checkpoint-state-version", "2"], "need the extension"),
+        (["--checkpoint-state-version", "3"], "--checkpoint-state-version"),
+        (["--idle-timeout", "0"], "--idle-timeout"),
+        (["--idle-timeout", "inf"], "positive number of seconds"),
+        (["--max-sessions", "0"], "--max-sessions"),
+    ],
+)
+def test_options_about_sessions_that_make_no_sense(run, options, reason):
+    """They are usage errors, and nothing is served."""
+    result = run("serve", *options)
+
+    assert 2 == result.exit_code
+    assert reason in result.stderr
+
+
 def test_strict_arguments(served):
     """The option gives the server strict tools; without it they take anything."""
     plain, *_ = served()

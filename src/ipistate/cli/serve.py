@@ -119,6 +119,38 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
     help="Refuse tool calls whose arguments are not what the tool's schema says.",
 )
 @click.option(
+    "--max-sessions",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Most sessions at a time; a seed beyond it is answered 503. Any number "
+    "without it.",
+)
+@click.option(
+    "--idle-timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    help="How long a session may be unused before it is freed, never during a "
+    "checkpoint. Any time without it.",
+)
+@click.option(
+    "--extension",
+    is_flag=True,
+    help="Keep the history of sessions and serve /ipistate/v1 to who has the token.",
+)
+@click.option(
+    "--checkpoint-state-version",
+    metavar="VERSION",
+    type=click.IntRange(1, 2),
+    default=1,
+    show_default=True,
+    help="2 keeps the histories in checkpoints, too; it needs --extension.",
+)
+@click.option(
+    "--effects",
+    is_flag=True,
+    help="End verify replies with effects: what the calls did to the row's world.",
+)
+@click.option(
     "--metrics", is_flag=True, help="Show Prometheus metrics under GET /metrics."
 )
 @click.option("--log-json", is_flag=True, help="Log one JSON object on each line.")
@@ -151,7 +183,12 @@ def command(  # noqa: PLR0913 - one parameter for each option
     max_control_body: int,
     max_control_ids: int,
     seed_pool: int,
+    max_sessions: int | None,
+    idle_timeout: float | None,
+    extension: bool,
+    checkpoint_state_version: int,
     strict_arguments: bool,
+    effects: bool,
     metrics: bool,
     log_json: bool,
     log_level: str,
@@ -184,6 +221,11 @@ def command(  # noqa: PLR0913 - one parameter for each option
             max_control_bytes=max_control_body,
             max_control_ids=max_control_ids,
             seed_pool_bytes=seed_pool,
+            max_sessions=max_sessions,
+            idle_seconds=idle_timeout,
+            extension=extension,
+            checkpoint_state_version=checkpoint_state_version,
+            effects=effects,
             metrics=metrics,
             tools=_tools(strict_arguments=strict_arguments),
         )
