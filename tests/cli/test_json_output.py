@@ -14,6 +14,7 @@ def commands(write, stored, checkpoint):
     world = write("world.json", {"messages": []})
     return {
         "call": ("call", "get_messages", "-e", world),
+        "diff": ("diff", world, world),
         "verify": ("verify", rows),
         "replay": ("replay", rows),
         "tools": ("tools",),
@@ -22,13 +23,14 @@ def commands(write, stored, checkpoint):
         "show": ("tasks", "show", "hr-1"),
         "inspect": ("checkpoint", "inspect", checkpoint),
         "checkpoint": ("checkpoint", "verify", checkpoint),
+        "checkpoints": ("checkpoint", "diff", checkpoint, checkpoint),
     }
 
 
 NAMES = ["call", "verify", "replay", "tools", "check", "list", "show", "inspect"]
 
 
-@pytest.mark.parametrize("name", [*NAMES, "checkpoint"])
+@pytest.mark.parametrize("name", [*NAMES, "diff", "checkpoint", "checkpoints"])
 def test_b92_standard_output_is_one_document(run, commands, name):
     """Each reporting verb writes one JSON document and one newline."""
     shown = run(*commands[name], "--json").stdout
@@ -37,7 +39,7 @@ def test_b92_standard_output_is_one_document(run, commands, name):
     assert (1, "\n") == (shown.count("\n"), shown[-1])
 
 
-@pytest.mark.parametrize("name", [*NAMES, "checkpoint"])
+@pytest.mark.parametrize("name", [*NAMES, "diff", "checkpoint", "checkpoints"])
 def test_reports_for_people_are_not_json(run, commands, name):
     """Without --json there is something to read, and it is not coloured in a pipe."""
     shown = run(*commands[name]).stdout

@@ -32,6 +32,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         "serve": Verb("Serve sessions over the NeMo Gym protocol.", "server"),
         "demo": Verb("Kill a server in the middle of 80 rollouts, and lose nothing."),
         "call": Verb("Call one tool on a world from a file."),
+        "diff": Verb("Show what changed between two worlds."),
         "verify": Verb("Score stored rollouts again and compare."),
         "replay": Verb("Execute stored rollouts again and compare the replies."),
         "tools": Verb("List the tools, or write their function definitions."),

@@ -30,6 +30,7 @@ DRIVING: Final = (
 )
 """Verbs of ``ipistate.cli.coordinate``."""
 ELSEWHERE: Final = {
+    "diff": "ipistate.cli.checkpoint_diff",
     "migrate": "ipistate.cli.migrate",
     **dict.fromkeys(DRIVING, "ipistate.cli.coordinate"),
 }
