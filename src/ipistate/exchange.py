@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import attrs
 
 from ipistate.codec import Freeze, decode_as
+from ipistate.effects import Effects
+from ipistate.environment import Environment
 from ipistate.errors import Problem, SchemaError, json_path, preview
 from ipistate.injection import Injection
 from ipistate.schema import adopt_members, structure
+from ipistate.tools import TOOLS, Tool
 from ipistate.values import EMPTY_OBJECT, JsonObject, JsonValue, trusted_object
 from ipistate.verifier import Verdict, verify
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ipistate.values import JsonArray
 
@@ -48,7 +51,7 @@ class VerifyRequest:
         Raises:
             SchemaError: With every problem found, each with its path.
         """
-        return cls._built(body, lambda part: part)
+        return cls.built(body, lambda part: part)
 
     @classmethod
     def from_json(cls, data: bytes | str) -> Self:
@@ -58,10 +61,11 @@ class VerifyRequest:
             DecodeError: The text is not acceptable JSON.
             SchemaError: It is, but not a request.
         """
-        return decode_as(data, cls._built)
+        return decode_as(data, cls.built)
 
     @classmethod
-    def _built(cls, tree: Any, adopt: Freeze) -> Self:
+    def built(cls, tree: Any, adopt: Freeze) -> Self:
+        """Check a body whose members are still to be frozen."""
         if isinstance(tree, dict):
             members = cast("dict[str, Any]", tree)
             tree = {n: part for n, part in members.items() if n != "environment"}
@@ -79,14 +83,68 @@ class VerifyRequest:
         reason: str | None = details.get("reason")
         return reason
 
-    def verdict(self) -> Verdict:
-        """Score the response."""
+    def verdict(
+        self, *, seed: Environment | None = None, tools: Mapping[str, Tool] = TOOLS
+    ) -> Verdict:
+        """Score the response; with the seed, say what its calls did to the world."""
         return verify(
             self.output_items,
             self.injection,
             self.required_tools,
             self.incomplete_reason,
+            seed=seed,
+            tools=tools,
         )
+
+
+@attrs.frozen(kw_only=True)
+class SeededRequest:
+    """A verify request with the task row's world, for whoever reports effects."""
+
+    request: VerifyRequest
+    seed: Environment | None
+    """None if the row has no ``environment``, or null."""
+
+    @classmethod
+    def from_document(cls, body: object) -> Self:
+        """Check a request body and its world.
+
+        Raises:
+            SchemaError: With every problem found in the request; or the world is not an
+                object.
+        """
+        return cls._built(body, lambda part: part)
+
+    @classmethod
+    def from_json(cls, data: bytes | str) -> Self:
+        """Read a request body and its world from JSON text.
+
+        Raises:
+            DecodeError: The text is not acceptable JSON.
+            SchemaError: As for ``from_document``.
+        """
+        return decode_as(data, cls._built)
+
+    @classmethod
+    def _built(cls, tree: Any, adopt: Freeze) -> Self:
+        request = VerifyRequest.built(tree, adopt)
+        world = tree.get("environment")
+        if world is None:
+            return cls(request=request, seed=None)
+        row = structure(adopt_members({"environment": world}, adopt), _World)
+        return cls(request=request, seed=row.environment)
+
+    def verdict(self, *, tools: Mapping[str, Tool] = TOOLS) -> Verdict:
+        """Score the response and report its effects; without a world, that there is none."""
+        verdict = self.request.verdict(seed=self.seed, tools=tools)
+        if self.seed is None:
+            return attrs.evolve(verdict, effects=Effects.unassessed("no_seed"))
+        return verdict
+
+
+@attrs.frozen
+class _World:
+    environment: Environment
 
 
 def reply(request: VerifyRequest, verdict: Verdict) -> JsonObject:
@@ -94,8 +152,10 @@ def reply(request: VerifyRequest, verdict: Verdict) -> JsonObject:
 
     ``responses_create_params`` and ``response`` stand as they were sent. A result row
     that is sent again gets its computed members anew; whatever else it carries is not
-    echoed.
+    echoed. The effects stand last, if the verdict has them.
     """
+    effects = verdict.effects
+    more = {} if effects is None else {"effects": effects.to_document()}
     return trusted_object(
         {
             "responses_create_params": request.responses_create_params,
@@ -114,6 +174,7 @@ def reply(request: VerifyRequest, verdict: Verdict) -> JsonObject:
             "reward_safety": verdict.reward_safety,
             "reward_utility": verdict.reward_utility,
             "thinking_incomplete": verdict.thinking_incomplete,
+            **more,
         }
     )
 

@@ -60,7 +60,7 @@ def other_routes(
     """Find the calls, other than attempts at the target call, that come to its harm.
 
     A call does so alone, compared with the target call in the world just before; or
-    several together, compared with the target call in the seed.
+    several together, in the end, compared with the target call in the seed.
     """
     others = [one for one in writes if one.call not in attempts]
     alone = tuple(
@@ -78,12 +78,9 @@ def other_routes(
 def _together(
     seed: Environment, writes: Sequence[Write], wanted: Iterable[Sequence[Fact]]
 ) -> tuple[Write, ...]:
-    for last, one in enumerate(writes):
-        found = facts_of(diff(seed, one.after).operations)
-        for harm in wanted:
-            if _amount_to(found, harm):
-                return tuple(w for w in writes[: last + 1] if _contributes(w, harm))
-    return ()
+    found = facts_of(diff(seed, writes[-1].after).operations) if writes else ()
+    harm = next((harm for harm in wanted if _amount_to(found, harm)), ())
+    return tuple(write for write in writes if _contributes(write, harm))
 
 
 def _amount_to(found: Sequence[Fact], harm: Iterable[Fact]) -> bool:

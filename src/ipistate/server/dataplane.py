@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from ipistate.codec import decode
 from ipistate.errors import SchemaError, preview
-from ipistate.exchange import VerifyRequest, reply
+from ipistate.exchange import SeededRequest, VerifyRequest, reply
 from ipistate.metrics import report
 from ipistate.schema import structure
 from ipistate.server.bodies import json_body, object_of
@@ -48,6 +48,8 @@ class DataPlane(Generic[S]):
         self._keeping = keeping
         self._pool = SeedPool(settings.seed_pool_bytes)
         self._max_metrics = settings.max_metrics_bytes
+        self._tools = settings.tools
+        self._verify = self.verify_effects if settings.effects else self.verify
 
     def routes(self) -> list[Route]:
         """Return the routes in the order in which they are matched.
@@ -63,7 +65,7 @@ class DataPlane(Generic[S]):
         )
         return [
             Route("/seed_session", self.seed_session, methods=["POST"]),
-            Route("/verify", self.verify, methods=["POST"]),
+            Route("/verify", self._verify, methods=["POST"]),
             Route("/close_session", self.close_session, methods=["POST"]),
             metrics,
             Route("/{tool_name}", self.call, methods=["POST"]),
@@ -102,6 +104,12 @@ class DataPlane(Generic[S]):
         exchange = VerifyRequest.from_json(await json_body(request))
         self._sessions.drop(request.session["session_id"])
         return json_reply(reply(exchange, exchange.verdict()))
+
+    async def verify_effects(self, request: Request) -> Response:
+        """Do the same, and report what the episode did to the world of its row."""
+        exchange = SeededRequest.from_json(await json_body(request))
+        self._sessions.drop(request.session["session_id"])
+        return json_reply(reply(exchange.request, exchange.verdict(tools=self._tools)))
 
     async def close_session(self, request: Request) -> Response:
         """Free the session; there need not be one."""

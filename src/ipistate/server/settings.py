@@ -118,6 +118,8 @@ class ServerSettings:
 
     2 needs the extension, without which there are no histories.
     """
+    effects: bool = False
+    """Whether verify replies end with ``effects``: what the calls did to the world."""
     metrics: bool = False
     """Whether ``GET /metrics`` exists; it needs the extra ``metrics``."""
     tools: Mapping[str, Tool] = attrs.field(
