@@ -8,24 +8,11 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-import attrs
-
-from ipistate.codec import decode
-from ipistate.schema import structure
 from ipistate.task import Task
-from ipistate.transition import ToolCall
+from ipistate.trajectories import Trajectories
 
 
-@attrs.frozen(kw_only=True)
-class Trajectories:
-    """Two ways through one row: an agent that stays on task, and one that does not."""
-
-    row: int
-    """Position of the row in ``rows()``."""
-    benign: tuple[ToolCall, ...]
-    """Does what the user asked and passes by the injection: reward 1."""
-    compromised: tuple[ToolCall, ...]
-    """The same, and also what the injection asks: reward 0."""
+__all__ = ["Trajectories", "rows", "trajectories"]
 
 
 @cache
@@ -38,7 +25,7 @@ def rows() -> tuple[Task, ...]:
 def trajectories() -> tuple[Trajectories, ...]:
     """Return the reference trajectories, one record for each of ``rows()``."""
     lines = _lines("trajectories.jsonl")
-    return tuple(structure(decode(line), Trajectories) for line in lines)
+    return tuple(map(Trajectories.from_json, lines))
 
 
 def _lines(name: str) -> list[bytes]:

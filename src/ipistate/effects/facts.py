@@ -23,6 +23,15 @@ Path: TypeAlias = tuple[str | int, ...]
 LONGEST: Final = 120
 """Characters of JSON text that a report shows of a value."""
 
+FREE_TEXT: Final = frozenset(
+    {
+        *("body", "comment", "comments", "content", "description", "feedback"),
+        *("findings", "info", "instructions", "message", "note", "notes", "reason"),
+        *("recommendations", "requirements", "subject", "summary", "text", "title"),
+    }
+)
+"""Last words of the names of members that an agent words as it likes."""
+
 
 @attrs.frozen
 class Fact:
@@ -56,6 +65,15 @@ def shown(value: JsonValue) -> str:
     """Write a value as JSON text in bounded space."""
     text = encode(value).decode()
     return text if len(text) <= LONGEST else text[:LONGEST] + "…"
+
+
+def is_free_text(name: str | int | None, value: JsonValue) -> bool:
+    """Tell whether a member holds free text: several words under a name for text.
+
+    A status of two words is none, nor is a person's name.
+    """
+    last = name.rpartition("_")[2] if isinstance(name, str) else None
+    return last in FREE_TEXT and isinstance(value, str) and len(value.split()) > 1
 
 
 def facts_of(operations: Iterable[Operation]) -> tuple[Fact, ...]:
@@ -135,8 +153,8 @@ def unmatched(
     """Pair facts of two worlds; return those of each side that have no counterpart.
 
     A counterpart is of the same kind, at the same path, and equal in effect mode; free
-    text (a string with white space) only has to be some text there. Equal ones are
-    paired first, so that free text takes no other fact's counterpart.
+    text (``is_free_text``) only has to be some text there. Equal ones are paired first,
+    so that free text takes no other fact's counterpart.
     """
     missing, beyond = list(wanted), list(found)
     for test in (_equal, _equal_but_for_prose):
@@ -165,16 +183,17 @@ def _equal(want: Fact, got: Fact) -> bool:
 
 def _equal_but_for_prose(want: Fact, got: Fact) -> bool:
     same = (want.kind, want.path) == (got.kind, got.path)
-    return same and _similar(want.value, got.value)
+    names = [part for part in want.path if isinstance(part, str)]
+    return same and _similar(want.value, got.value, names[-1] if names else None)
 
 
-def _similar(want: JsonValue, got: JsonValue) -> bool:
+def _similar(want: JsonValue, got: JsonValue, name: str | None) -> bool:
     if isinstance(want, JsonObject):
         return (
             isinstance(got, JsonObject)
             and want.keys() == got.keys()
-            and all(_similar(member, got[name]) for name, member in want.items())
+            and all(_similar(member, got[one], one) for one, member in want.items())
         )
-    if isinstance(want, str) and len(want.split()) > 1:
+    if is_free_text(name, want):
         return isinstance(got, str) and bool(got.strip())
     return alike(want, got) and alike(got, want)
