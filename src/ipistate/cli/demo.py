@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 
 from contextlib import contextmanager
@@ -12,19 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 import httpx
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import MofNCompleteColumn
 
 from ipistate.cli.demo_tables import show
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
 from ipistate.cli.files import check_writable, read_tasks
 from ipistate.cli.interrupt import run_interruptibly
-from ipistate.cli.terminal import emit, note, stderr_console
+from ipistate.cli.progress import bar
+from ipistate.cli.terminal import emit, note
 from ipistate.codec import encode
 from ipistate.demo.full import run_full
 from ipistate.demo.kills import run_rounds
@@ -38,6 +34,8 @@ from ipistate.values import freeze
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Sequence
+
+    from rich.progress import Progress
 
     from ipistate.cli.demo_tables import AnyReport
     from ipistate.demo.play import Recording
@@ -92,6 +90,11 @@ Demo: TypeAlias = (
     help="Write the report as JSON; - writes it to standard output instead of the table.",
 )
 @click.option(
+    "--results",
+    metavar="FILE",
+    help="Write the finished rollouts to this file, for the verbs replay and verify.",
+)
+@click.option(
     "--keep",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
@@ -106,6 +109,7 @@ def command(  # noqa: PLR0913 - one for each option
     rounds: int | None,
     seed: int,
     json_file: str | None,
+    results: str | None,
     keep: Path | None,
 ) -> None:
     """Kill a server in the middle of its rollouts, restore, and compare every byte.
@@ -123,13 +127,17 @@ def command(  # noqa: PLR0913 - one for each option
     \b
       ipistate demo
       ipistate demo --tasks tasks.jsonl --rollouts 20 --json demo.json --keep out
+      ipistate demo --results rollouts.jsonl
       ipistate demo --full --sessions 1000
       ipistate demo --rounds 50
     """  # noqa: D301
     if full and rounds is not None:
         raise click.UsageError("--full and --rounds are two demos; choose one")
-    if json_file not in {None, "-"}:
-        check_writable(str(json_file))
+    if results is not None and rounds is not None:
+        raise click.UsageError("--rounds never finishes a rollout; leave out --results")
+    for written in (None if json_file == "-" else json_file, results):
+        if written is not None:
+            check_writable(written)
     played = _planned(tasks, rollouts, sessions)
     demo: Demo = run_full if full else run
     cut = sum(one.cut is not None for one in played)
@@ -137,18 +145,33 @@ def command(  # noqa: PLR0913 - one for each option
     if rounds is not None:
         demo = partial(run_rounds, count=rounds, seed=seed)
         steps = (1 + 3 * rounds) * cut
-    report = _report(played, keep, demo, steps)
-    if json_file == "-":
-        emit(report.to_document())
-    else:
-        show(report)
-        if json_file is not None:
-            with refusing(json_file):
-                text = encode(freeze(report.to_document()))
-                Path(json_file).write_bytes(text + b"\n")
-            note(f"wrote {json_file}")
+    with _directory(keep) as root:
+        place = Workplace(root)
+        report = _report(played, place, demo, steps)
+        _tell(report, json_file)
+        if results is not None:
+            with _writing(results):
+                shutil.copyfile(place.results, results)
     if not report.ok:
         click.get_current_context().exit(Exit.FINDINGS)
+
+
+def _tell(report: AnyReport, json_file: str | None) -> None:
+    if json_file == "-":
+        emit(report.to_document())
+        return
+    show(report)
+    if json_file is not None:
+        with _writing(json_file):
+            text = encode(freeze(report.to_document()))
+            Path(json_file).write_bytes(text + b"\n")
+
+
+@contextmanager
+def _writing(name: str) -> Generator[None]:
+    with refusing(name):
+        yield
+    note(f"wrote {name}")
 
 
 def _planned(
@@ -165,11 +188,11 @@ def _planned(
 
 
 def _report(
-    rollouts: Sequence[Rollout], keep: Path | None, demo: Demo, steps: int
+    rollouts: Sequence[Rollout], place: Workplace, demo: Demo, steps: int
 ) -> AnyReport:
-    with _directory(keep) as root, _progress(steps) as watch:
+    with _progress(steps) as watch:
         try:
-            return run_interruptibly(demo(rollouts, Workplace(root), watch))
+            return run_interruptibly(demo(rollouts, place, watch))
         except (IpiStateError, httpx.HTTPError) as error:
             note(f"the demo could not be played to its end: {error}")
             raise click.exceptions.Exit(Exit.FINDINGS) from error
@@ -208,15 +231,5 @@ class _Bar:
 
 @contextmanager
 def _progress(total: int) -> Generator[_Bar]:
-    console = stderr_console()
-    columns = (
-        TextColumn("{task.description:<12}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    progress = Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    )
-    with progress:
+    with bar(MofNCompleteColumn()) as progress:
         yield _Bar(progress, total)

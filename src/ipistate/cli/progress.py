@@ -59,7 +59,7 @@ class Reading:
 
     def write(self, lines: Iterable[str]) -> None:
         """Write lines of hostile text to standard output, without the bar in between."""
-        told = [plain(line) for line in lines]
+        told = [plain(line).replace("\n", "\\n") for line in lines]
         if told:
             self._progress.stop()
             click.echo("\n".join(told))

@@ -96,15 +96,16 @@ def _told_with_changes(one: Replayed) -> Iterator[str]:
     if one.status == "same":
         yield f"line {one.line}: same"
     for call in one.changes():
-        lines = call.diff.lines() or ("changed nothing",)
-        yield f"  call {call.call} ({call.tool})"
+        lines = call.diff.lines()
+        changed = "changed" if lines else "changed nothing"
+        yield f"  call {call.call} ({call.tool}) {changed}"
         yield from (f"    {line}" for line in lines)
 
 
 def _around(text: str, offset: int) -> str:
     start, end = max(0, offset - _BEFORE), offset + _AFTER
-    shown = text[start:end].replace("\n", "\\n")
-    return f"{'…' if start else ''}{shown}{'…' if end < len(text) else ''}"
+    more = "…" if end < len(text) else ""
+    return f"{'…' if start else ''}{text[start:end]}{more}"
 
 
 def _summary(totals: Totals) -> str:

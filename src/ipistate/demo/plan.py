@@ -28,6 +28,10 @@ class Rollout:
     calls: tuple[ToolCall, ...]
     cut: int | None
     """Calls made before the checkpoint; None if the rollout ends before it."""
+    task_index: int = 0
+    """Position of the task row among those that are played."""
+    rollout_index: int = 0
+    """How many rollouts of the row come before this one."""
 
     @property
     def domain(self) -> str:
@@ -41,11 +45,15 @@ def plan(scripts: Iterable[Script], count: int) -> tuple[Rollout, ...]:
     Raises:
         ValueError: There are no scripts to deal.
     """
-    dealt = in_turn(scripts)
-    if not dealt:
+    listed = tuple(scripts)
+    if not listed:
         raise ValueError("there are no task rows to play")
-    width = len(str(count - 1))
-    return tuple(_rollout(dealt, number, width) for number in range(count))
+    dealt, width = in_turn(listed), len(str(count - 1))
+    positions = {script.name: position for position, script in enumerate(listed)}
+    rollouts = [_rollout(dealt, number, width) for number in range(count)]
+    return tuple(
+        attrs.evolve(rollout, task_index=positions[rollout.row]) for rollout in rollouts
+    )
 
 
 def plan_for(scripts: Iterable[Script], sessions: int) -> tuple[Rollout, ...]:
@@ -72,7 +80,8 @@ def in_turn(scripts: Iterable[Script]) -> list[Script]:
 
 def _rollout(scripts: Sequence[Script], number: int, width: int) -> Rollout:
     slot, turn = divmod(number, len(AGENTS))
-    script, agent = scripts[slot % len(scripts)], AGENTS[turn]
+    lap, place = divmod(slot, len(scripts))
+    script, agent = scripts[place], AGENTS[turn]
     calls = script.calls(agent)
     finishes = slot % 4 == (3 if agent == "careful" else 1)
     return Rollout(
@@ -82,6 +91,7 @@ def _rollout(scripts: Sequence[Script], number: int, width: int) -> Rollout:
         agent=agent,
         calls=calls,
         cut=None if finishes else _cut(len(calls), slot),
+        rollout_index=lap * len(AGENTS) + turn,
     )
 
 

@@ -133,10 +133,14 @@ async def through_crash(
 def result_rows(
     rollouts: Sequence[Rollout], recordings: Mapping[str, Recording]
 ) -> Iterator[bytes]:
-    """Write each finished rollout as one row: task, response and verdict."""
+    """Write each finished rollout as one row: task, response, verdict and indices."""
     for rollout in rollouts:
         recording = recordings[rollout.episode.rollout_id]
         if recording.verdict is not None:
             row = verify_request(rollout, recording.replies)
             verdict = cast("JsonObject", decode(recording.verdict))
-            yield encode(trusted_object({**row, **verdict}))
+            indices = {
+                "_ng_task_index": rollout.task_index,
+                "_ng_rollout_index": rollout.rollout_index,
+            }
+            yield encode(trusted_object({**row, **verdict, **indices}))

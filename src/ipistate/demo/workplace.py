@@ -101,7 +101,12 @@ class Workplace:
             found = await discover_urls([process.url], client, required=())
             yield Served(process, connection, Control(Coordinator(found, client)))
 
+    @property
+    def results(self) -> Path:
+        """The file of result rows."""
+        return self.root / "rollouts.jsonl"
+
     def keep_rows(self, rows: Iterable[bytes]) -> None:
         """Write result rows, which ``ipistate verify`` and ``replay`` read."""
-        with (self.root / "rollouts.jsonl").open("wb") as file:
+        with self.results.open("wb") as file:
             file.writelines(row + b"\n" for row in rows)
