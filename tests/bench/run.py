@@ -17,7 +17,7 @@ from report import Row, document, machine, table
 
 
 START, END = "<!-- figures -->", "<!-- end of figures -->"
-GROUPS = ("codec", "tools", "seeds", "memory", "checkpoint", "http", "pauses")
+GROUPS = ("codec", "tools", "diff", "seeds", "memory", "checkpoint", "http", "pauses")
 
 
 def main() -> None:

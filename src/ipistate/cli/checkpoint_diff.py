@@ -95,7 +95,7 @@ class Part:
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
 @click.pass_context
 def diff(ctx: click.Context, *, before: Path, after: Path, as_json: bool) -> None:
-    """Show what changed in each session's world from checkpoint A to checkpoint B.
+    """Show what changed in each session from checkpoint A to checkpoint B.
 
     A and B are checkpoint directories. Sessions are found again by their ids, whatever
     episode they play. Exit code 1: a world differs, or a session is in one checkpoint
