@@ -13,7 +13,7 @@ except ModuleNotFoundError as _error:
         "ipistate.testing needs hypothesis: pip install hypothesis", name=_error.name
     ) from _error
 
-from ipistate.testing.calls import arguments, misspelt, tool_calls
+from ipistate.testing.calls import arguments, call_sequences, misspelt, tool_calls
 from ipistate.testing.json_values import (
     json_names,
     json_numbers,
@@ -31,11 +31,13 @@ from ipistate.testing.laws import (
     check_pure,
     check_replay,
     check_restore_continues,
+    check_rewind,
     check_round_trip,
+    check_session_round_trip,
 )
 from ipistate.testing.machine import WorldMachine, world_machine
 from ipistate.testing.scenario import Scenario, scenarios
-from ipistate.testing.traces import output_items
+from ipistate.testing.traces import chat_messages, output_items
 from ipistate.testing.worlds import COMMON, damaged, rows, tables, worlds
 
 
@@ -48,13 +50,17 @@ __all__ = [
     "Scenario",
     "WorldMachine",
     "arguments",
+    "call_sequences",
+    "chat_messages",
     "check_declared_collections",
     "check_failing_call_changes_nothing",
     "check_forks_independent",
     "check_pure",
     "check_replay",
     "check_restore_continues",
+    "check_rewind",
     "check_round_trip",
+    "check_session_round_trip",
     "damaged",
     "json_names",
     "json_numbers",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ipistate.testing.json_values import json_names, json_strings, plain_json
 from ipistate.tools import TOOLS, Tool
-from ipistate.transition import ToolCall
+from ipistate.transition import ToolCall, call_tool
 from ipistate.values import MAX_DEPTH, JsonObject, JsonValue
 
 
@@ -90,3 +90,23 @@ def tool_calls(
         return ToolCall(unknown, JsonObject(draw(st.just({}))))
     tool = tools[draw(st.sampled_from(sorted(tools)))]
     return ToolCall(tool.name, draw(arguments(tool, environment)))
+
+
+@st.composite
+def call_sequences(
+    draw: st.DrawFn,
+    environment: Environment,
+    tools: Mapping[str, Tool] = TOOLS,
+    max_size: int = 8,
+) -> tuple[ToolCall, ...]:
+    """One call after another, each drawn in the world that the ones before left.
+
+    So a later call may name what an earlier one has made.
+    """
+    calls: list[ToolCall] = []
+    for _ in range(draw(st.integers(1, max_size))):
+        call = draw(tool_calls(environment, tools))
+        calls.append(call)
+        done = call_tool(environment, call.name, call.arguments, tools=tools)
+        environment = done.environment
+    return tuple(calls)

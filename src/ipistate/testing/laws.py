@@ -10,9 +10,12 @@ import json
 
 from typing import TYPE_CHECKING, Final
 
+from ipistate.checkpoint.history import session_from_json, session_to_json
 from ipistate.checkpoint.state import IPICheckpointState
 from ipistate.codec import decode, encode, render
 from ipistate.environment import Environment
+from ipistate.errors import SchemaError
+from ipistate.session import Session
 from ipistate.transition import Transition
 from ipistate.values import freeze, identical, thaw, trusted_object
 
@@ -145,6 +148,45 @@ def check_declared_collections(scenario: Scenario) -> None:
         world = step.environment
 
 
+def _played(scenario: Scenario, stop: int | None = None) -> Session:
+    return _continued(Session(scenario.environment), scenario, stop)
+
+
+def _continued(session: Session, scenario: Scenario, stop: int | None) -> Session:
+    tools = scenario.tools
+    for number, call in [*enumerate(scenario.calls)][len(session.log) : stop]:
+        # Every other call is made under a key.
+        if number % 2:
+            session = session.step(call.name, call.arguments, tools=tools)
+        else:
+            key = f"call {number}"
+            session, _ = session.once(key, call.name, call.arguments, tools=tools)
+    return session
+
+
+def check_session_round_trip(scenario: Scenario) -> None:
+    """A session survives storage with its log, and goes on from every cut point."""
+    whole = session_to_json(_played(scenario))
+    for cut in range(len(scenario.calls) + 1):
+        saved = session_to_json(_played(scenario, cut))
+        try:
+            restored = session_from_json(saved, tools=scenario.tools)
+        except SchemaError as error:
+            raise LawBrokenError(f"a session survives storage: {error}") from error
+        _hold(session_to_json(restored) == saved, "a session survives storage", cut)
+        rest = session_to_json(_continued(restored, scenario, None))
+        _hold(rest == whole, "a restored session goes on", cut)
+
+
+def check_rewind(scenario: Scenario) -> None:
+    """A session without its last calls is the one in which they were never made."""
+    session = _played(scenario)
+    for count in range(len(session.log) + 1):
+        back = session_to_json(session.rewind(len(session.log) - count))
+        same = back == session_to_json(_played(scenario, count))
+        _hold(same, "a rewound session is the one from before", count)
+
+
 LAWS: Final[tuple[Callable[[Scenario], None], ...]] = (
     check_declared_collections,
     check_failing_call_changes_nothing,
@@ -152,6 +194,8 @@ LAWS: Final[tuple[Callable[[Scenario], None], ...]] = (
     check_pure,
     check_replay,
     check_restore_continues,
+    check_rewind,
     check_round_trip,
+    check_session_round_trip,
 )
 """Every law, for a parametrised test."""

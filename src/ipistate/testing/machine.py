@@ -9,13 +9,14 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule
 
+from ipistate.checkpoint.history import session_from_json, session_to_json
 from ipistate.checkpoint.state import IPICheckpointState
-from ipistate.environment import Environment
+from ipistate.session import Session
 from ipistate.testing.calls import tool_calls
 from ipistate.testing.laws import LawBrokenError
 from ipistate.testing.worlds import COMMON, worlds
 from ipistate.tools import TOOLS, Tool
-from ipistate.transition import ToolCall, call_tool, replay
+from ipistate.transition import call_tool
 
 
 if TYPE_CHECKING:
@@ -26,20 +27,11 @@ if TYPE_CHECKING:
     from ipistate.tools.row import Row
 
 
-@attrs.frozen
-class Branch:
-    """A world and how it came to be: the seed and the calls made since."""
-
-    seed: Environment
-    log: tuple[ToolCall, ...]
-    environment: Environment
-
-
 class WorldMachine(RuleBasedStateMachine):
     """Compares every branch with a replay of its own log.
 
     Whatever is done to other branches, and however often a branch was saved and
-    restored, its world is the one that its log gives. Subclasses set ``records`` and,
+    restored, its replies and worlds are those that its log gives. Subclasses set ``records`` and,
     if need be, ``tools`` and ``others``; ``world_machine`` makes one.
     """
 
@@ -47,55 +39,66 @@ class WorldMachine(RuleBasedStateMachine):
     tools: ClassVar[Mapping[str, Tool]] = TOOLS
     others: ClassVar[Mapping[str, SearchStrategy[Any]]] = COMMON
 
-    branches: Bundle[Branch] = Bundle("branches")
+    branches: Bundle[Session] = Bundle("branches")
 
     @initialize(target=branches, data=st.data())
-    def seed(self, data: st.DataObject) -> Branch:
+    def seed(self, data: st.DataObject) -> Session:
         """Begin with any well-formed world."""
-        world = data.draw(worlds(self.records, self.others))
-        return self._checked(Branch(world, (), world))
+        return self._checked(Session(data.draw(worlds(self.records, self.others))))
 
     @rule(target=branches, branch=branches, data=st.data())
-    def call(self, branch: Branch, data: st.DataObject) -> Branch:
+    def call(self, branch: Session, data: st.DataObject) -> Session:
         """Make a call; the branch from before stays usable, so this also forks."""
         call = data.draw(tool_calls(branch.environment, self.tools))
-        step = call_tool(
-            branch.environment, call.name, call.arguments, tools=self.tools
-        )
-        return self._checked(
-            attrs.evolve(branch, log=(*branch.log, call), environment=step.environment)
-        )
+        return self._checked(branch.step(call.name, call.arguments, tools=self.tools))
+
+    @rule(target=branches, branch=branches, key=st.sampled_from("abc"), data=st.data())
+    def call_once(self, branch: Session, key: str, data: st.DataObject) -> Session:
+        """Make a call under a key, or the same call again if the key was used."""
+        call = data.draw(tool_calls(branch.environment, self.tools))
+        for step in branch.log:
+            call = step.call if step.key == key else call
+        after, step = branch.once(key, call.name, call.arguments, tools=self.tools)
+        again = after.once(key, call.name, call.arguments, tools=self.tools)
+        if step.key == key and (again[0] is not after or again[1] is not step):
+            raise LawBrokenError(f"a call was made twice under one key: {call!r}")
+        return self._checked(after)
 
     @rule(target=branches, branch=branches)
-    def save_and_restore(self, branch: Branch) -> Branch:
-        """Go through a checkpoint's bytes."""
+    def save_and_restore(self, branch: Session) -> Session:
+        """Go through a checkpoint's bytes, the log included."""
+        saved = session_to_json(branch)
+        return self._checked(session_from_json(saved, tools=self.tools))
+
+    @rule(target=branches, branch=branches)
+    def restore_world(self, branch: Session) -> Session:
+        """Go on with a world from a checkpoint's bytes, the log being remembered."""
         saved = IPICheckpointState(branch.environment).to_json()
-        restored = IPICheckpointState.from_json(saved).environment
-        return self._checked(attrs.evolve(branch, environment=restored))
+        world = IPICheckpointState.from_json(saved).environment
+        if not branch.log:
+            return self._checked(Session(world))
+        last = attrs.evolve(branch.log[-1], environment=world)
+        return self._checked(attrs.evolve(branch, log=(*branch.log[:-1], last)))
 
     @rule(target=branches, branch=branches, back=st.integers(1, 3))
-    def rewind(self, branch: Branch, back: int) -> Branch:
+    def rewind(self, branch: Session, back: int) -> Session:
         """Take back the last calls."""
-        log = branch.log[:-back]
-        return self._checked(
-            attrs.evolve(branch, log=log, environment=self._of(branch.seed, log))
-        )
+        return self._checked(branch.rewind(min(back, len(branch.log))))
 
     @rule(branch=branches)
-    def recall(self, branch: Branch) -> None:
+    def recall(self, branch: Session) -> None:
         """Look at an old branch again: nothing may have reached it."""
         self._checked(branch)
 
-    def _of(self, seed: Environment, log: tuple[ToolCall, ...]) -> Environment:
-        world = seed
-        for step in replay(seed, log, tools=self.tools):
-            world = step.environment
-        return world
-
-    def _checked(self, branch: Branch) -> Branch:
-        expected = self._of(branch.seed, branch.log).to_json()
-        if branch.environment.to_json() != expected:
-            raise LawBrokenError(f"a branch is not what its log gives: {branch!r}")
+    def _checked(self, branch: Session) -> Session:
+        world = branch.seed
+        for step in branch.log:
+            call = step.call
+            made = call_tool(world, call.name, call.arguments, tools=self.tools)
+            same = made.output == step.output and made.error == step.error
+            if not same or made.environment.to_json() != step.environment.to_json():
+                raise LawBrokenError(f"a branch is not what its log gives: {branch!r}")
+            world = made.environment
         return branch
 
 

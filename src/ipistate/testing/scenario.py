@@ -9,7 +9,7 @@ import attrs
 from hypothesis import strategies as st
 
 from ipistate.environment import Environment
-from ipistate.testing.calls import tool_calls
+from ipistate.testing.calls import call_sequences
 from ipistate.testing.concise import concise
 from ipistate.testing.worlds import COMMON, damaged, worlds
 from ipistate.tools import TOOLS, Tool
@@ -65,7 +65,9 @@ def scenarios(
 def _in_world(
     environment: Environment, tools: Mapping[str, Tool]
 ) -> SearchStrategy[Scenario]:
-    calls = st.lists(tool_calls(environment, tools), min_size=1, max_size=8).map(tuple)
     return st.builds(
-        Scenario, environment=st.just(environment), calls=calls, tools=st.just(tools)
+        Scenario,
+        environment=st.just(environment),
+        calls=call_sequences(environment, tools),
+        tools=st.just(tools),
     )

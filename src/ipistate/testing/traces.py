@@ -1,10 +1,10 @@
-"""Strategies for traces: the output items of a model's response, as they really come."""
+"""Strategies for traces as they really come: output items, and conversations."""
 
 from __future__ import annotations
 
 import json
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from ipistate.environment import Environment
 
+_IDS: Final = st.sampled_from(("call_1", "call_2"))
+
 
 def output_items(
     environment: Environment, tools: Mapping[str, Tool] = TOOLS
@@ -36,7 +38,54 @@ def output_items(
     return st.lists(st.one_of(call, call, _other()), max_size=6)
 
 
-def _call(tool: Tool, environment: Environment) -> SearchStrategy[dict[str, Any]]:
+def chat_messages(
+    environment: Environment, tools: Mapping[str, Tool] = TOOLS
+) -> SearchStrategy[list[dict[str, Any]]]:
+    """Chat Completions conversations with calls of the given tools.
+
+    Arguments are as in ``output_items``. A message may have several calls, and some of
+    them are never answered.
+    """
+    function = st.sampled_from(sorted(tools)).flatmap(
+        lambda name: _function(tools[name], environment)
+    )
+    calls = st.lists(function, max_size=3)
+    return st.lists(st.one_of(_turn(calls), _answer(), _said()), max_size=6)
+
+
+def _function(tool: Tool, environment: Environment) -> SearchStrategy[dict[str, Any]]:
+    written = st.fixed_dictionaries(
+        {"name": st.just(tool.name), "arguments": _written(tool, environment)}
+    )
+    return st.fixed_dictionaries(
+        {"id": _IDS, "type": st.just("function"), "function": written}
+    )
+
+
+def _turn(
+    calls: SearchStrategy[list[dict[str, Any]]],
+) -> SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {
+            "role": st.just("assistant"),
+            "content": st.none() | json_strings(),
+            "tool_calls": calls,
+        }
+    )
+
+
+def _answer() -> SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {"role": st.just("tool"), "tool_call_id": _IDS, "content": json_strings()}
+    )
+
+
+def _said() -> SearchStrategy[dict[str, Any]]:
+    role = st.sampled_from(("system", "user", "assistant"))
+    return st.fixed_dictionaries({"role": role, "content": json_strings()})
+
+
+def _written(tool: Tool, environment: Environment) -> SearchStrategy[str]:
     good = arguments(tool, environment).map(lambda given: json.dumps(thaw(given)))
     odd = st.one_of(
         good.map(json.dumps),
@@ -44,12 +93,16 @@ def _call(tool: Tool, environment: Environment) -> SearchStrategy[dict[str, Any]
         plain_json(3).map(json.dumps),
         json_strings(),
     )
+    return st.one_of(good, good, good, odd)
+
+
+def _call(tool: Tool, environment: Environment) -> SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries(
         {
             "type": st.just("function_call"),
-            "call_id": st.sampled_from(("call_1", "call_2")),
+            "call_id": _IDS,
             "name": st.just(tool.name),
-            "arguments": st.one_of(good, good, good, odd),
+            "arguments": _written(tool, environment),
         }
     )
 
