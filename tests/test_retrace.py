@@ -74,7 +74,7 @@ def test_own_steps_never_diverge(session):
     """A session's own trace gives its own worlds again, with no id renamed."""
     again = retrace(session.seed, traced(session))
 
-    assert not again.diverged
+    assert (False, None) == (again.diverged, again.divergence)
     assert {} == again.renaming.differing
     assert [step.environment.to_json() for step in session.log] == [
         step.transition.environment.to_json() for step in again.steps
@@ -97,6 +97,7 @@ def test_tampering_is_found_at_its_call(session, data, other):
     assert again.diverged
     assert number + 1 == len(again.steps)
     assert changed == again.steps[-1].traced.reply
+    assert again.divergence.executed == again.steps[-1].transition.output
 
 
 TAILS = st.from_regex(r"[0-9A-F]{6}", fullmatch=True)

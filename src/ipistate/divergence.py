@@ -38,8 +38,6 @@ def divergence(recorded: str, executed: str, names: Renaming) -> Divergence:
     there is no other.
     """
     ours = names.guessed(recorded, executed).applied(recorded)
-    if ours == executed:
-        ours = names.applied(recorded)
     return Divergence(
         recorded=ours,
         executed=executed,

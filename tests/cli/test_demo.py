@@ -105,26 +105,48 @@ def test_directory_to_keep_that_cannot_be_made(run, tmp_path):
     assert 3 == run("demo", "--keep", tmp_path / "file" / "below").exit_code
 
 
+def test_results_of_the_finished_rollouts(run, tmp_path):
+    """The rollouts are in the file, and nothing else says so but a note."""
+    file = tmp_path / "rollouts.jsonl"
+    result = run("demo", "--rollouts", "2", "--json", "-", "--results", file)
+
+    assert 0 == result.exit_code
+    assert f"wrote {file}\n" in result.stderr
+    assert 0 == run("replay", file).exit_code
+    assert run("replay", file).stdout.startswith("2 rollouts: 2 same; ")
+
+
+def test_rounds_have_no_results(run, tmp_path):
+    """Rounds of kills never finish a rollout, so there is nothing to write."""
+    result = run("demo", "--rounds", "2", "--results", tmp_path / "rollouts.jsonl")
+
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("option", ["--json", "--results"])
 @pytest.mark.parametrize("name", ["none/demo.json", "", "file/demo.json", "x" * 5000])
-def test_report_file_is_checked_first(run, monkeypatch, tmp_path, name):
+def test_report_file_is_checked_first(run, monkeypatch, tmp_path, option, name):
     """Where no file can be written nothing is played, and nothing is left behind."""
     (tmp_path / "file").write_text("kept")
     monkeypatch.setattr(demo, "_report", None)
-    result = run("demo", "--json", tmp_path / name)
+    result = run("demo", option, tmp_path / name)
 
     assert 3 == result.exit_code
     assert result.stderr.startswith(f"Error: {tmp_path / name}: ")
     assert ["file"] == [file.name for file in tmp_path.iterdir()]
 
 
-def test_report_file_that_cannot_be_written(run, monkeypatch, report):
+@pytest.mark.parametrize("option", ["--json", "--results"])
+def test_report_file_that_cannot_be_written(run, monkeypatch, report, option):
     """A report that cannot be written is refused after the table was shown."""
 
-    async def same(*_):
+    async def same(_, place, __):
+        place.keep_rows([b"{}"])
         return report
 
     monkeypatch.setattr(demo, "run", same)
-    result = run("demo", "--rollouts", "1", "--json", "/dev/full")
+    result = run("demo", "--rollouts", "1", option, "/dev/full")
 
     assert 3 == result.exit_code
     assert "1 of 1 rollouts identical" in result.stdout

@@ -1,23 +1,64 @@
-"""``ipistate replay``, and comparison by renaming."""
+"""``ipistate replay``: stored rollouts are executed again, and every reply compared."""
 
 from __future__ import annotations
 
 import copy
+import io
 import json
 
+import jsonpatch
 import pytest
 
+from rich.console import Console
+
 from ipistate import Environment, ToolCall, builtin, freeze, replay
-from ipistate.renaming import Renaming
+from ipistate.cli import progress
+from ipistate.cli.files import numbered_lines
 
 
 def test_stored_rollouts_replay_without_divergence(run, write, stored):
     """The demo's own rows give the same replies again, ids included."""
     result = run("replay", write("rows.jsonl", *stored))
 
-    assert result.exit_code == 0
-    assert result.stdout.startswith("10 rollouts: 10 same;")
-    assert result.stdout.endswith("0 ids renamed\n")
+    assert (0, "") == (result.exit_code, result.stderr)
+    assert "10 rollouts: 10 same; 51 replies equal, 0 ids renamed\n" == result.stdout
+
+
+def conversation(row):
+    """Write the same rollout as a Chat Completions agent stores it."""
+    items = row["response"]["output"]
+    messages = [{"role": "user", "content": "Please."}]
+    for item in items:
+        if item["type"] == "function_call":
+            function = {name: item[name] for name in ("name", "arguments")}
+            call = {"id": item["call_id"], "type": "function", "function": function}
+            messages.append({"role": "assistant", "tool_calls": [call]})
+        elif item["type"] == "function_call_output":
+            reply = {"tool_call_id": item["call_id"], "content": item["output"]}
+            messages.append({"role": "tool", **reply})
+    return messages
+
+
+def test_conversations(document, write, stored):
+    """Rollouts stored as messages replay as those stored as items do."""
+    told = [
+        {"environment": row["environment"], "messages": conversation(row)}
+        for row in stored
+    ]
+    shown = document("replay", write("rows.jsonl", *told), "--json")
+
+    assert {"same": 10} == shown["counts"]
+    assert 51 == sum(row["equal"] for row in shown["rows"])
+
+
+def test_choices(document, write, stored):
+    """Calls of a stored completion are executed; their replies are not known."""
+    (message,) = conversation(stored[0])[1:2]
+    choices = [{"index": 0, "message": message}]
+    row = {"environment": stored[0]["environment"], "response": {"choices": choices}}
+    (shown,) = document("replay", write("rows.jsonl", row), "--json")["rows"]
+
+    assert ("same", 1, 0) == tuple(shown[n] for n in ("status", "calls", "equal"))
 
 
 def test_world_of_a_task_row(document, write, stored):
@@ -30,18 +71,105 @@ def test_world_of_a_task_row(document, write, stored):
     assert {"same": 10} == shown["counts"]
 
 
-def test_tampered_reply_is_found_at_its_call(run, document, write, stored):
-    """The first reply that differs is named with both texts."""
-    row = copy.deepcopy(stored[0])
-    row["response"]["output"][3]["output"] = '{"output":"Nothing."}'
+def tampered(row, number, old, new):
+    """Return a copy of a row with a text of its n-th reply replaced."""
+    changed = copy.deepcopy(row)
+    items = changed["response"]["output"]
+    replies = [item for item in items if item["type"] == "function_call_output"]
+    said = json.loads(replies[number]["output"])["output"]
+    assert old in said
+    replies[number]["output"] = json.dumps({"output": said.replace(old, new)})
+    return changed
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_tampered_reply_is_found_at_its_call(document, write, stored, number):
+    """The first reply that differs is named, and what came before it is the same."""
+    row = tampered(stored[0], number, '"', '"!')
+    file = write("rows.jsonl", stored[1], row, stored[2])
+    shown = document("replay", file, "--json", code=1)
+    found = shown["rows"][1]
+
+    assert {"same": 2, "different": 1} == shown["counts"]
+    assert (number, number) == (found["equal"], found["divergence"]["call"])
+
+
+def test_divergence_is_shown(run, document, write, stored):
+    """Call, tool, path and both texts are shown; with --json the texts are whole."""
+    row = tampered(stored[0], 1, "Miriam Castellanos", "Mallory\\nline 9: same")
     file = write("rows.jsonl", row)
     (shown,) = document("replay", file, "--json", code=1)["rows"]
+    lines = run("replay", file).stdout.splitlines()
 
-    assert (1, "Nothing.") == (
-        shown["divergence"]["call"],
-        shown["divergence"]["recorded"],
-    )
-    assert "  recorded Nothing." in run("replay", file).stdout
+    assert 4 == len(lines)
+    assert "line 1: different: call 1 (get_patient_record) at $.name" == lines[0]
+    assert '"name": "Mallory\\nline 9: same"' in lines[1]
+    assert '"name": "Miriam Castellanos"' in lines[2]
+    assert "$.name" == shown["divergence"]["path"]
+    assert json.loads(shown["divergence"]["executed"])["name"] == "Miriam Castellanos"
+    assert len(lines[1]) < 160 < len(shown["divergence"]["recorded"])
+
+
+def test_divergence_of_a_plain_text(run, write):
+    """A reply that is not JSON differs after so many characters."""
+    items = [
+        {"type": "function_call", "call_id": "1", "name": "nothing"},
+        {
+            "type": "function_call_output",
+            "call_id": "1",
+            "output": "Unknown tool\nline 9: same",
+        },
+    ]
+    row = {"environment": {}, "response": {"output": items}}
+    result = run("replay", write("rows.jsonl", row))
+
+    assert 1 == result.exit_code
+    assert "different: call 0 (nothing) after 12 characters\n" in result.stdout
+    assert "  recorded Unknown tool\\nline 9: same\n" in result.stdout
+    assert "  executed Unknown tool: nothing\n" in result.stdout
+
+
+def test_what_calls_change(run, document, write, stored):
+    """With --diff every call is followed by what it changed in the world."""
+    file = write("rows.jsonl", stored[0])
+    result = run("replay", file, "--diff")
+    (shown,) = document("replay", file, "--diff", "--json")["rows"]
+    world = stored[0]["environment"]
+    for call in shown["changes"]:
+        world = jsonpatch.apply_patch(world, call["patch"])
+    *_, last = replay(Environment.of(stored[0]["environment"]), _calls(stored[0]))
+
+    assert "line 1: same\n  call 0 (search_patients) changed nothing\n" in result.stdout
+    assert '~ $.patients["P-2041"].chart_notes: ' in result.stdout
+    assert last.environment.to_json() == Environment.of(world).to_json()
+    assert {"patients": {"added": 0, "removed": 0, "changed": 1}} == shown["changes"][
+        -1
+    ]["counts"]
+
+
+def test_changes_end_with_the_divergence(run, write, stored):
+    """After the reply that differs nothing is executed, so nothing more is shown."""
+    row = tampered(stored[0], 1, "Miriam", "Mallory")
+    result = run("replay", write("rows.jsonl", row), "--diff")
+
+    assert "  call 1 (get_patient_record) changed nothing\n" in result.stdout
+    assert "call 2" not in result.stdout
+    assert "line 1: same" not in result.stdout
+
+
+def test_changes_only_if_asked_for(document, write, stored):
+    """Without --diff a document has no changes."""
+    shown = document("replay", write("rows.jsonl", stored[0]), "--json")
+
+    assert "changes" not in shown["rows"][0]
+
+
+def _calls(row):
+    return [
+        ToolCall(item["name"], freeze(json.loads(item["arguments"])))
+        for item in row["response"]["output"]
+        if item["type"] == "function_call"
+    ]
 
 
 def _with_reply(row, number, old, new):
@@ -78,12 +206,7 @@ def test_random_ids_are_compared_by_renaming(document, write):
 def _executed(row, call):
     """Append a call with the reply that the kernel gives it; return the reply."""
     output = row["response"]["output"]
-    calls = [
-        ToolCall(item["name"], freeze(json.loads(item["arguments"])))
-        for item in output
-        if item["type"] == "function_call"
-    ]
-    calls.append(ToolCall(call[0], freeze(call[1])))
+    calls = [*_calls(row), ToolCall(call[0], freeze(call[1]))]
     *_, last = replay(Environment.of(row["environment"]), calls)
     call_id = f"c{len(output)}"
     output += [
@@ -102,27 +225,6 @@ def _executed(row, call):
     return last.output
 
 
-@pytest.mark.parametrize(
-    ("pairs", "same"),
-    [
-        ([("CL-AAAAAA", "CL-BBBBBB")], True),
-        ([("A123456", "A654321")], True),
-        ([("CL-AAAAAA x", "CL-BBBBBB y")], False),
-        ([("CL-AAAAAA", "PO-BBBBBB")], False),
-        ([("CL-AAAAAA", "CL-BBBBBB"), ("CL-CCCCCC", "CL-BBBBBB")], False),
-        ([("CL-AAAAAA CL-AAAAAA", "CL-BBBBBB CL-CCCCCC")], False),
-        ([("CL-AAAAAA", "CL-BBBBBB"), ("CL-AAAAAA", "CL-CCCCCC")], False),
-    ],
-)
-def test_renaming_is_one_to_one(pairs, same):
-    """Texts agree only under one map of ids, and no two ids become one."""
-    names = Renaming()
-    for recorded, executed in pairs:
-        names = names and names.extended(recorded, executed)
-
-    assert same == (names is not None)
-
-
 def test_rollout_without_world(run, write, stored):
     """A rollout whose world is unknown says so, and is not an error."""
     row = {n: v for n, v in stored[0].items() if n != "environment"}
@@ -132,13 +234,28 @@ def test_rollout_without_world(run, write, stored):
     assert "line 1: no world: it carries no environment" in result.stdout
 
 
-def test_unreadable_arguments(document, write, stored):
-    """A call whose arguments are not JSON ends the comparison there."""
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("{", "syntax"),
+        ('"{}"', "wrong_type"),
+        ("null", "wrong_type"),
+        ([], "wrong_type"),
+    ],
+)
+def test_b74_refused_calls(run, document, write, stored, arguments, code):
+    """A call whose arguments are no object is reported, and the next one goes on."""
     row = copy.deepcopy(stored[0])
-    row["response"]["output"][2]["arguments"] = "{"
-    (shown,) = document("replay", write("rows.jsonl", row), "--json")["rows"]
+    row["response"]["output"][2]["arguments"] = arguments
+    file = write("rows.jsonl", row)
+    (shown,) = document("replay", file, "--json")["rows"]
+    result = run("replay", file, "--diff")
 
-    assert ("unreadable", 1) == (shown["status"], shown["calls"])
+    assert ("same", 5, 4) == tuple(shown[n] for n in ("status", "calls", "equal"))
+    assert [(1, code)] == [(one["call"], one["code"]) for one in shown["refused"]]
+    assert "line 1: call 1 (get_patient_record) refused: $: " in result.stdout
+    assert "call 1 (get_patient_record) changed" not in result.stdout
+    assert result.stdout.endswith("4 replies equal, 1 call refused, 0 ids renamed\n")
 
 
 @pytest.mark.parametrize("recorded", [None, "plain text"])
@@ -152,12 +269,13 @@ def test_replies_that_are_not_bodies(document, write, stored, recorded):
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"{}", b'{"response": {"output": 1}}'])
-def test_lines_that_are_not_rollouts(run, write, line):
-    """A line that is not a rollout is refused with its number."""
-    result = run("replay", write("rows.jsonl", line))
+def test_lines_that_are_not_rollouts(run, write, stored, line):
+    """A line that is not a rollout is refused with its number; others are replayed."""
+    result = run("replay", write("rows.jsonl", line, stored[0]))
 
     assert result.exit_code == 3
     assert "line 1: refused" in result.stdout
+    assert "2 rollouts: 1 refused, 1 same" in result.stdout
 
 
 def test_recorded_rollouts(document, shared):
@@ -172,9 +290,64 @@ def test_recorded_rollouts(document, shared):
 
 
 def test_deepest_world(document, write):
-    """A rollout may carry a world as deep as worlds can be."""
-    row = b'{"environment": {"a": %b}, "response": {"output": []}}'
-    deep = b"[" * 199 + b"]" * 199
-    shown = document("replay", write("rows.jsonl", row % deep), "--json")
+    """A rollout may carry a world as deep as worlds can be, and show its change."""
+    deep = json.loads("[" * 198 + "]" * 198)
+    rows = {"claims": {"C-1": {"claim_id": "C-1"}}, "deep": {"a": deep}}
+    row = {"environment": rows, "response": {"output": []}}
+    arguments = {"claim_id": "C-1", "adjuster_id": "J-1", "note_text": deep}
+    _executed(row, ("add_adjuster_note", arguments))
+    shown = document("replay", write("rows.jsonl", row), "--json", "--diff")
 
     assert {"same": 1} == shown["counts"]
+
+
+def test_long_file_on_a_terminal(monkeypatch, run, write, stored):
+    """On a terminal a bar is on standard error, and the data is what it is elsewhere."""
+    shown = io.StringIO()
+
+    def terminal():
+        return Console(file=shown, force_terminal=True)
+
+    row = tampered(stored[0], 1, "Miriam", "Mallory")
+    file = write("rows.jsonl", stored[1], row)
+    expected = run("replay", file).stdout
+    monkeypatch.setattr(progress, "stderr_console", terminal)
+    result = run("replay", file)
+
+    assert expected == result.stdout
+    assert "100%" in shown.getvalue()
+
+
+def test_lines_are_read_as_they_are_asked_for(monkeypatch):
+    """A line is given before the next one is there."""
+
+    class Pipe:
+        """Standard input whose second line has not been written yet."""
+
+        def __iter__(self):
+            yield b"first\n"
+            raise AssertionError("nobody asked for a second line")
+
+    class Stdin:
+        """Its text layer."""
+
+        buffer = Pipe()
+
+    monkeypatch.setattr("sys.stdin", Stdin())
+
+    assert (1, b"first") == next(numbered_lines("-"))
+
+
+def test_standard_input(run, stored):
+    """A file called - is standard input."""
+    lines = "\n".join(map(json.dumps, stored))
+
+    assert "10 rollouts: 10 same" in run("replay", "-", given=lines).stdout
+
+
+@pytest.mark.parametrize("name", ["none", "", "x" * 5000])
+def test_file_that_cannot_be_read(run, tmp_path, name):
+    """A file that is not there, is a directory or has no possible name is refused."""
+    result = run("replay", tmp_path / name)
+
+    assert (3, "") == (result.exit_code, result.stdout)

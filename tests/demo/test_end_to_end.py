@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from ipistate import Task, builtin
 from ipistate.checkpoint.episode import EpisodeId
 from ipistate.coordination import CoordinationError
 from ipistate.demo import process, workplace
@@ -29,7 +30,10 @@ def played(tmp_path_factory):
     """Play eight rollouts through a crash; return the result and the directory."""
     kept = tmp_path_factory.mktemp("demo") / "kept"
     result = subprocess.run(
-        [*DEMO, "--rollouts", "8", "--json", "-", "--keep", kept],
+        [
+            *[*DEMO, "--rollouts", "8", "--json", "-", "--keep", kept],
+            *["--results", kept.parent / "results.jsonl"],
+        ],
         capture_output=True,
         check=False,
         timeout=60,
@@ -72,6 +76,33 @@ def test_kept_files_serve_the_other_verbs(played, tmp_path):
 
         assert 0 == subprocess.run(command, check=False, capture_output=True).returncode
     assert not list(kept.glob("*.token"))
+
+
+def test_results_replay_and_score_the_same(played):
+    """The rollouts that the demo writes diverge nowhere, and keep their verdicts."""
+    results = played[1].parent / "results.jsonl"
+    for verb in ("replay", "verify"):
+        command = [sys.executable, "-m", "ipistate", verb, results, "--json"]
+        done = subprocess.run(command, check=False, capture_output=True)
+
+        assert 0 == done.returncode
+        assert {"same": 8} == json.loads(done.stdout)["counts"]
+    assert (played[1] / "rollouts.jsonl").read_bytes() == results.read_bytes()
+
+
+def test_results_carry_task_verdict_and_indices(played):
+    """A result row is the task row with the response, the verdict and two indices."""
+    rows = (played[1].parent / "results.jsonl").read_bytes().splitlines()
+    tasks = builtin.rows()
+    for row in map(json.loads, rows):
+        task = tasks[row["_ng_task_index"]]
+        own = Task.from_document(
+            {n: m for n, m in row.items() if n in task.to_document()}
+        )
+
+        assert task == own
+        assert {"response", "reward", "matched_args", "_ng_rollout_index"} <= set(row)
+    assert 8 == len(rows)
 
 
 def test_published_rows(shared, tmp_path):

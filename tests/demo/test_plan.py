@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from ipistate import builtin
 from ipistate.demo.plan import plan
 from ipistate.demo.scripts import builtin_scripts
 
@@ -33,6 +34,16 @@ def test_cuts_vary_and_leave_something_to_do(rollouts):
     assert all(0 < one.cut <= len(one.calls) for one in cuts)
     assert {1, 2, 3, 4, 5} <= {one.cut for one in cuts}
     assert sum(one.cut < len(one.calls) for one in cuts) >= 40
+
+
+def test_indices_are_those_of_a_task_file(rollouts):
+    """Rollouts know their row's place in the file, and how many of it came before."""
+    rows = builtin.rows()
+    seen = Counter()
+    for one in rollouts:
+        assert rows[one.task_index] == one.task
+        assert seen[one.row] == one.rollout_index
+        seen[one.row] += 1
 
 
 @pytest.mark.parametrize("count", range(1, 12))
