@@ -77,6 +77,28 @@ class Client(httpx.AsyncClient):
         )
         return reply.json()
 
+    async def seed(self, world=None, *, key=None, **options):
+        """Seed the client's session, for an episode if there is a key."""
+        prefix = "" if key is None else f"/ng-rollout/{key}"
+        body = {"environment": WORLD if world is None else world}
+        reply = await self.post(f"{prefix}/seed_session", json=body, **options)
+        assert reply.status_code == 200, reply.text
+
+    async def extended(self, name, body=None, *, key=None, headers=None):
+        """Call a route of the extension with the token: GET without a body."""
+        given = {"authorization": f"Bearer {TOKEN}", **(headers or {})}
+        if key is not None:
+            given["idempotency-key"] = key
+        method = "GET" if body is None else "POST"
+        address = f"/ipistate/v1/{name}"
+        return await self.request(method, address, json=body, headers=given)
+
+    async def exported(self):
+        """Return the bytes of the session's export."""
+        reply = await self.extended("export")
+        assert reply.status_code == 200, reply.text
+        return reply.content
+
     async def counts(self):
         """Return the counts of the participant's report."""
         return (await self.status())["report"]["counts"]
@@ -90,15 +112,54 @@ async def connect(anyio_backend):
         async def make(app=None, *, cookies=None, **settings):
             settings.setdefault("checkpoint_token", Secret(TOKEN))
             app = app or create_app(ServerSettings(**settings))
-            client = Client(
-                transport=httpx.ASGITransport(app, raise_app_exceptions=False),
-                base_url="http://server.test",
-                cookies=cookies,
-            )
-            client.app = app
-            return await stack.enter_async_context(client)
+            return await stack.enter_async_context(client_of(app, cookies))
 
         yield make
+
+
+def client_of(app, cookies=None):
+    """Return a client of an application."""
+    client = Client(
+        transport=httpx.ASGITransport(app, raise_app_exceptions=False),
+        base_url="http://server.test",
+        cookies=cookies,
+    )
+    client.app = app
+    return client
+
+
+@pytest.fixture(scope="session")
+def fresh():
+    """Return a maker of clients with a server of their own, with the extension."""
+
+    def make(**settings):
+        given = {"checkpoint_token": Secret(TOKEN), "extension": True, **settings}
+        return client_of(create_app(ServerSettings(**given)))
+
+    return make
+
+
+@pytest.fixture
+async def extended(connect):
+    """Return a maker of clients of one server with the extension.
+
+    The maker takes the cookie that a fork or an import has given.
+    """
+    app = None
+
+    async def make(cookie=None, **settings):
+        nonlocal app
+        if app is None or settings:
+            client = await connect(extension=True, **settings)
+            app = client.app
+        else:
+            client = await connect(app)
+        if cookie is not None:
+            name, _, value = cookie.partition("=")
+            client.cookies.set(name, value)
+        return client
+
+    return make
 
 
 class Wire:
@@ -146,13 +207,13 @@ class Wire:
         return json.loads(self.sent[1]["body"])
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def wire():
     """Return the class of raw requests."""
     return Wire
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def settled():
     """Return a function that lets everything happen that needs no more input."""
 
