@@ -15,7 +15,12 @@ import pytest
 from sybil import Sybil
 from sybil.parsers.myst import PythonCodeBlockParser, SkipParser
 
-from ipistate import Environment, IPICheckpointState
+from ipistate import (
+    Environment,
+    IPICheckpointState,
+    session_from_json,
+    session_to_json,
+)
 from ipistate.checkpoint.actions import STATUS_OF
 from ipistate.checkpoint.directory import CheckpointDirectory, StopFlag
 from ipistate.checkpoint.episode import EpisodeId
@@ -155,9 +160,16 @@ def test_state_example_is_canonical():
     assert example == IPICheckpointState.from_json(example).to_json().decode()
 
 
+def test_session_example_is_canonical():
+    """The example of a session is read, executed again, and written as it is."""
+    example = blocks("reference/file-formats.md", "json")[1].strip()
+
+    assert example == session_to_json(session_from_json(example)).decode()
+
+
 def test_record_example_is_canonical(tmp_path):
     """The example of a record is the line that is written for it."""
-    example = blocks("reference/file-formats.md", "json")[1]
+    example = blocks("reference/file-formats.md", "json")[2]
     record = read_record(example.encode(), EnvironmentCodec(), None)
 
     assert record is not None
@@ -166,7 +178,7 @@ def test_record_example_is_canonical(tmp_path):
 
 def test_manifest_example_is_canonical():
     """The example of a manifest is the text that is written for it."""
-    example = blocks("reference/file-formats.md", "json")[2].strip()
+    example = blocks("reference/file-formats.md", "json")[3].strip()
     manifest = read_manifest(example.encode(), "resources", "ipi")
 
     assert example == manifest.to_json().decode()

@@ -1,58 +1,29 @@
-"""A domain outside the package: made, served and held to every law."""
+"""A domain outside the package, as the manual shows it: held to every law."""
 
 from __future__ import annotations
 
-import attrs
-import pytest
+import re
 
-from hypothesis import given
+from pathlib import Path
 
-from ipistate.testing import LAWS, scenarios, world_machine
-from ipistate.tools import table_of, tool
-from ipistate.tools.row import Row
-from ipistate.tools.world import create, look_up, record, table, update
+from ipistate.testing import LAWS
 
 
-@attrs.frozen(kw_only=True)
-class Plant(Row):
-    """A row of ``plants``."""
+PAGE = Path(__file__).parents[1] / "docs" / "guides" / "test-your-domain.md"
+(BLOCK,) = re.findall(r"```python\n(import .*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 
-    plant_id: str
-    name: str
-    liters: float | None = None
+# Its tests become tests of this module.
+exec(compile(BLOCK, str(PAGE), "exec"))
 
 
-def add_plant(world, name):
-    """Add a plant."""
-    return create(world, "plants", ("plant_id", "PL-"), record(name=name))
+def test_it_is_short():
+    """A domain and its tests fit into less than 40 lines."""
+    assert len(BLOCK.splitlines()) < 40
 
 
-def get_plant(world, plant_id):
-    """Read a plant's record."""
-    return world, look_up(table(world, "plants"), plant_id, "Plant")
+def test_it_is_whole():
+    """The block defines the tests that pytest collects here."""
+    marks = globals()["test_law"].pytestmark
 
-
-def water_plant(world, plant_id, liters=1):
-    """Water a plant."""
-    where = ("plants", "Plant", plant_id)
-    return update(world, where, {"liters": liters}, f"Watered {plant_id}.")
-
-
-RECORDS = {"plants": Plant}
-TOOLS = table_of(
-    [
-        tool(add_plant, "garden", writes=["plants"]),
-        tool(get_plant, "garden", reads=["plants"]),
-        tool(water_plant, "garden", writes=["plants"]),
-    ]
-)
-
-
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-@given(scenario=scenarios(RECORDS, TOOLS))
-def test_garden(law, scenario):
-    """Every law holds for the tools of the garden."""
-    law(scenario)
-
-
-TestGarden = world_machine(RECORDS, TOOLS).TestCase
+    assert [mark.args for mark in marks] == [("law", LAWS)]
+    assert "runTest" in dir(globals()["TestGarden"])
