@@ -348,6 +348,15 @@ def test_repeated_elements_are_no_trap():
             [("remove", ("a",), None, 1), ("add", ("a",), 1, None)],
         ),
         (
+            {"a": {"x": 1, "y": [2]}},
+            {"a": {"y": [3], "x": 1}},
+            [
+                ("remove", ("a", "x"), None, 1),
+                ("replace", ("a", "y", 0), 3, 2),
+                ("add", ("a", "x"), 1, None),
+            ],
+        ),
+        (
             {"a": {"x": 1, "y": 2, "z": 3}},
             {"a": {"z": 3, "x": 1, "y": 2}},
             [("replace", ("a",), {"z": 3, "x": 1, "y": 2}, {"x": 1, "y": 2, "z": 3})],

@@ -39,8 +39,8 @@ class _Match(NamedTuple):
 def gaps(before: JsonArray, after: JsonArray) -> Iterator[Gap]:
     """Find the stretches of two arrays that may differ, in order.
 
-    Outside of them the arrays are identical, element by element. A stretch of one
-    element in both arrays has not been compared.
+    Outside of them the arrays are identical, element by element. Inside elements at the
+    same place may be, too, above all a single one, which has not been compared.
     """
     start, left, right = _trimmed([*before], [*after], is_not)
     sizes = len(left), len(right)

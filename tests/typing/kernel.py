@@ -8,12 +8,14 @@ from typing import assert_type
 from ipistate import (
     TOOLS,
     DecodeError,
+    Diff,
     Environment,
     Injection,
     IPICheckpointState,
     JsonArray,
     JsonObject,
     JsonValue,
+    Operation,
     SchemaError,
     Task,
     Tool,
@@ -23,6 +25,7 @@ from ipistate import (
     Verdict,
     call_tool,
     decode,
+    diff,
     encode,
     freeze,
     identical,
@@ -30,6 +33,7 @@ from ipistate import (
     replay,
     verify,
 )
+from ipistate.diff import Count
 from ipistate.errors import Problem
 from ipistate.tools.healthcare import Patient
 
@@ -64,6 +68,20 @@ def transitions(world: Environment, calls: Iterator[ToolCall]) -> None:
     assert_type(TOOLS["send_email"].parameters, JsonObject)
     assert_type(world.document, JsonObject)
     assert_type(world.to_json(), bytes)
+
+
+def differences(before: Environment, after: Environment) -> None:
+    """Worlds and their documents are compared alike."""
+    found = diff(before, after)
+    assert_type(found, Diff)
+    assert_type(diff(before.document, None), Diff)
+    assert_type(found.to_patch(), JsonArray)
+    assert_type(found.lines(), tuple[str, ...])
+    assert_type(found.counts(), dict[str | int, Count])
+    for one in found.operations:
+        assert_type(one, Operation)
+        assert_type(one.path, tuple[str | int, ...])
+        assert_type(one.old, JsonValue)
 
 
 def states(text: str) -> None:
