@@ -543,8 +543,8 @@ def tampered(document):
             "unsupported_version",
             ["state", "schema_version"],
         ),
-        (lambda d: {"state": []}, "wrong_type", ["state"]),
-        (lambda d: {"episode_id": None}, "missing_member", ["state"]),
+        (lambda _: {"state": []}, "wrong_type", ["state"]),
+        (lambda _: {"episode_id": None}, "missing_member", ["state"]),
         (lambda d: d, "unknown_member", ["environment"]),
         (
             lambda d: {"state": d, "episode_id": {"rollout_id": ""}},
