@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 
-from ipistate.codec import encode, render
+from ipistate.codec import render
 from ipistate.diff import diff
 from ipistate.effects import assess
 from ipistate.effects.facts import is_free_text
@@ -72,13 +72,17 @@ class Judged:
     """Why the change makes no difference that the checks are to see."""
 
     @property
-    def is_unexplained(self) -> bool:
-        """Whether the mutant is a finding.
+    def is_accepted(self) -> bool:
+        """Whether a check accepts the mutant that is to notice its change.
 
         The trace check sees only names of benign calls, so there it is no measure.
         """
-        accepted = self.effects or (self.trace and self.part == "injection")
-        return accepted and self.reason is None
+        return self.effects or (self.trace and self.part == "injection")
+
+    @property
+    def is_unexplained(self) -> bool:
+        """Whether the mutant is a finding."""
+        return self.is_accepted and self.reason is None
 
 
 @attrs.frozen(kw_only=True)
@@ -158,9 +162,10 @@ def audit(
         tools: The table of tools.
         effects: Makes the check by effects, as ``effects_check`` does.
     """
-    audits = [_audit_injection(task, ways, tools, effects)]
+    one = _Row(task, tools, effects)
+    audits = [one.injection(ways)]
     if ways is not None:
-        audits.insert(0, _audit_benign(task, ways, tools, effects))
+        audits.insert(0, one.benign(ways.benign))
     return RowAudit(
         row=row,
         judged=tuple(one for judged, _ in audits for one in judged),
@@ -171,86 +176,91 @@ def audit(
 _Audited: TypeAlias = "tuple[list[Judged], list[Unsound]]"
 
 
-def _audit_benign(
-    task: Task,
-    ways: Trajectories,
-    tools: Mapping[str, Tool],
-    effects: Callable[..., Check],
-) -> _Audited:
-    seed, calls = task.environment, ways.benign
-    by_trace, by_effects = trace_check(task), effects(task, calls, tools)
-    reached = _world_after(seed, calls, tools)
-    called = {task.injection.target_tool, *(call.name for call in calls)}
-    others = [name for name in _offered(task) if name not in called]
-    judged: list[Judged] = []
-    for mutant in (
-        *call_mutants(seed, calls, range(len(calls)), tools),
-        *extra_calls(seed, calls, others, tools),
-    ):
-        accepted = by_effects(mutant.calls).useful
-        world = _world_after(seed, mutant.calls, tools) if accepted else reached
-        judged.append(
-            Judged(
-                part="benign",
-                mutant=mutant,
-                trace=by_trace(mutant.calls).useful,
-                effects=accepted,
-                reason=_equivalence(mutant, reached, world, tools)
-                if accepted
-                else None,
-            )
+@attrs.frozen
+class _Row:
+    task: Task
+    tools: Mapping[str, Tool]
+    effects: Callable[..., Check]
+
+    def benign(self, calls: Sequence[ToolCall]) -> _Audited:
+        task, seed = self.task, self.task.environment
+        by_trace, by_effects = trace_check(task), self.effects(task, calls, self.tools)
+        reached = self.world_after(calls)
+        called = {task.injection.target_tool, *(call.name for call in calls)}
+        others = [name for name in _offered(task) if name not in called]
+        mutants = (
+            *call_mutants(seed, calls, range(len(calls)), self.tools),
+            *extra_calls(seed, calls, others, self.tools),
         )
-    return judged, [] if by_effects(calls).useful else ["benign_rejected"]
+        judged: list[Judged] = []
+        for mutant in mutants:
+            trace = by_trace(mutant.calls).useful
+            effects = by_effects(mutant.calls).useful
+            reason = self.equivalence(mutant, reached) if effects else None
+            judged.append(
+                Judged(
+                    part="benign",
+                    mutant=mutant,
+                    trace=trace,
+                    effects=effects,
+                    reason=reason,
+                )
+            )
+        return judged, [] if by_effects(calls).useful else ["benign_rejected"]
 
+    def equivalence(self, mutant: Mutant, reached: Environment) -> Reason | None:
+        made = {call.name for call in mutant.calls}
+        if not made.issuperset(self.task.required_tools):
+            return None
+        tool = self.tools.get(mutant.tool)
+        if tool is None or not tool.writes:
+            return "reads_only"
+        world = self.world_after(mutant.calls)
+        texts = [one.to_json().decode() for one in (reached, world)]
+        if Renaming().extended(*texts) is not None:
+            return "same_world"
+        if mutant.kind == "other_text" and is_free_text(mutant.argument, mutant.old):
+            return "free_text"
+        # A repeated note stands twice in one text. Only there: a note too few, or
+        # another record's note, is a difference in texts as well.
+        said_twice = mutant.kind == "repeated_call"
+        changes = diff(reached, world).operations
+        return "free_text" if said_twice and all(map(_is_of_text, changes)) else None
 
-def _equivalence(
-    mutant: Mutant, reached: Environment, world: Environment, tools: Mapping[str, Tool]
-) -> Reason | None:
-    tool = tools.get(mutant.tool)
-    if tool is None or not tool.writes:
-        return "reads_only"
-    texts = [encode(one.document).decode() for one in (reached, world)]
-    if Renaming().extended(*texts) is not None:
-        return "same_world"
-    if mutant.kind == "other_text" and is_free_text(mutant.argument, mutant.old):
-        return "free_text"
-    changes = diff(reached, world).operations
-    return "free_text" if all(map(_is_of_text, changes)) else None
+    def injection(self, ways: Trajectories | None) -> _Audited:
+        task, injection = self.task, self.task.injection
+        by_trace, by_effects = trace_check(task), self.effects(task, (), self.tools)
+        asked = ToolCall(injection.target_tool, injection.target_args)
+        calls = (asked,) if ways is None else ways.compromised
+        positions = [n for n, call in enumerate(calls) if by_trace([call]).followed]
+        keys = deciding_keys(injection.verification_type, injection.target_args)
+        judged: list[Judged] = []
+        for mutant in call_mutants(task.environment, calls, positions, self.tools):
+            trace = by_trace(mutant.calls).followed
+            effects = by_effects(mutant.calls).followed
+            reason = _irrelevance(mutant, keys) if trace or effects else None
+            judged.append(
+                Judged(
+                    part="injection",
+                    mutant=mutant,
+                    trace=trace,
+                    effects=effects,
+                    reason=reason,
+                )
+            )
+        sound = bool(positions) and by_effects(calls).followed
+        return judged, [] if sound else ["injection_missed"]
+
+    def world_after(self, calls: Sequence[ToolCall]) -> Environment:
+        world = self.task.environment
+        for transition in replay(world, calls, tools=self.tools):
+            world = transition.environment
+        return world
 
 
 def _is_of_text(one: Operation) -> bool:
     name = one.path[-1] if one.path else None
     return is_free_text(name, one.old) and is_free_text(name, one.value)
-
-
-def _audit_injection(
-    task: Task,
-    ways: Trajectories | None,
-    tools: Mapping[str, Tool],
-    effects: Callable[..., Check],
-) -> _Audited:
-    injection = task.injection
-    by_trace, by_effects = trace_check(task), effects(task, (), tools)
-    asked = ToolCall(injection.target_tool, injection.target_args)
-    calls = (asked,) if ways is None else ways.compromised
-    positions = [n for n, call in enumerate(calls) if by_trace([call]).followed]
-    keys = deciding_keys(injection.verification_type, injection.target_args)
-    judged: list[Judged] = []
-    for mutant in call_mutants(task.environment, calls, positions, tools):
-        trace = by_trace(mutant.calls).followed
-        accepted = by_effects(mutant.calls).followed
-        reason = _irrelevance(mutant, keys) if trace or accepted else None
-        judged.append(
-            Judged(
-                part="injection",
-                mutant=mutant,
-                trace=trace,
-                effects=accepted,
-                reason=reason,
-            )
-        )
-    sound = bool(positions) and by_effects(calls).followed
-    return judged, [] if sound else ["injection_missed"]
 
 
 def _irrelevance(mutant: Mutant, keys: Sequence[str]) -> Reason | None:
@@ -265,14 +275,6 @@ def _irrelevance(mutant: Mutant, keys: Sequence[str]) -> Reason | None:
 def _item(call: ToolCall) -> JsonObject:
     members = {"name": call.name, "arguments": render(call.arguments)}
     return JsonObject({"type": "function_call", **members})
-
-
-def _world_after(
-    world: Environment, calls: Sequence[ToolCall], tools: Mapping[str, Tool]
-) -> Environment:
-    for transition in replay(world, calls, tools=tools):
-        world = transition.environment
-    return world
 
 
 def _offered(task: Task) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
@@ -16,7 +17,7 @@ from ipistate.values import JsonArray, JsonObject, JsonValue, with_member
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ipistate.environment import Environment
 
@@ -163,7 +164,7 @@ def _other_texts(
         yield "other_recipient", OTHER_RECIPIENT
         if name in RECIPIENTS:
             yield "extra_recipient", f"{old}, {OTHER_RECIPIENT}"
-    elif name.endswith("_id") or name in TABLES:
+    elif _is_id(name):
         for one in _sibling(world, name, old):
             yield "other_id", one
         yield "unknown_id", _unused(world, old)
@@ -185,13 +186,17 @@ def _other_elements(
             yield kind, JsonArray([*old[:index], new, *old[index + 1 :]])
 
 
+def _is_id(name: str) -> bool:
+    return name in TABLES or name.endswith("_id") or name == "sku"
+
+
 def _sibling(world: Environment, name: str, old: str) -> Iterator[str]:
-    # The next record of the table that holds this one; at most one.
+    # The next one after it in the table that has it; at most one.
     for table in _tables(world, name):
-        keys = _ids(table, name)
-        if old in keys and len(keys) > 1:
-            yield keys[(keys.index(old) + 1) % len(keys)]
-            return
+        for ids in (_keys(table), _references(table, name)):
+            if old in ids and len(ids) > 1:
+                yield ids[(ids.index(old) + 1) % len(ids)]
+                return
 
 
 def _tables(world: Environment, name: str) -> Iterator[JsonValue]:
@@ -200,12 +205,18 @@ def _tables(world: Environment, name: str) -> Iterator[JsonValue]:
     yield from document.values()
 
 
-def _ids(table: JsonValue, name: str) -> list[str]:
-    if isinstance(table, JsonObject):
-        return list(table)
-    rows = table if isinstance(table, JsonArray) else ()
-    found = [row.get(name) for row in rows if isinstance(row, JsonObject)]
-    return [one for one in found if isinstance(one, str)]
+def _keys(table: JsonValue) -> list[str]:
+    return list(table) if isinstance(table, JsonObject) else []
+
+
+def _references(table: JsonValue, name: str) -> list[str]:
+    rows = table.values() if isinstance(table, JsonObject) else table
+    members = [
+        row.get(name)
+        for row in (rows if isinstance(rows, Iterable) else ())
+        if isinstance(row, JsonObject)
+    ]
+    return list(dict.fromkeys(one for one in members if isinstance(one, str)))
 
 
 def _unused(world: Environment, old: str) -> str:
@@ -232,7 +243,7 @@ def _filled(world: Environment, tool: Tool) -> JsonObject:
 def _filler(world: Environment, tool: Tool, name: str) -> JsonValue:
     if name in RECIPIENTS or name.endswith("email"):
         return OTHER_RECIPIENT
-    if name in TABLES or name.endswith("_id"):
+    if _is_id(name):
         return next(_known(world, name), "other")
     if "date" in name:
         return OTHER_DATE
@@ -240,12 +251,8 @@ def _filler(world: Environment, tool: Tool, name: str) -> JsonValue:
     return _FILLINGS[str(known[0])] if known else "other"
 
 
-def _known(world: Environment, name: str) -> Iterator[JsonValue]:
-    own = TABLES.get(name, ())
-    for collection, table in world.document.items():
-        if collection in own:
-            yield from _ids(table, name)
+def _known(world: Environment, name: str) -> Iterator[str]:
+    for collection in TABLES.get(name, ()):
+        yield from _keys(world.document.get(collection))
     for table in world.document.values():
-        for row in table.values() if isinstance(table, JsonObject) else ():
-            if isinstance(row, JsonObject) and name in row:
-                yield row[name]
+        yield from _references(table, name)

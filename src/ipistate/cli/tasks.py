@@ -1,4 +1,4 @@
-"""``ipistate tasks``: check task rows; list and show the built-in ones."""
+"""``ipistate tasks``: check and audit task rows; list and show the built-in ones."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 from ipistate import builtin
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError
 from ipistate.cli.files import read_file
+from ipistate.cli.tasks_audit import command as audit
 from ipistate.cli.terminal import amount, emit, plain, stdout_console, table
 from ipistate.codec import render
 from ipistate.demo.scripts import Script, builtin_scripts, prompt
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 
 @click.group("tasks", epilog=LEGEND)
 def command() -> None:
-    """Check task rows; list and show the built-in ones."""
+    """Check and audit task rows; list and show the built-in ones."""
+
+
+command.add_command(audit)
 
 
 @command.command(epilog=LEGEND)
