@@ -103,3 +103,13 @@ def complete(rollout: JsonObject, tasks: TaskIndex) -> JsonObject | str:
             **rollout,
         }
     )
+
+
+def with_world(rollout: JsonObject, tasks: TaskIndex) -> JsonObject:
+    """Return a rollout with the world of its task row, if it has none of its own."""
+    if rollout.get("environment") is not None:
+        return rollout
+    task = tasks.find(rollout)
+    if isinstance(task, str):
+        return rollout
+    return trusted_object({**rollout, "environment": task.environment.document})

@@ -8,19 +8,28 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import attrs
 import click
 
+from ipistate.cli.effects import (
+    Assessed,
+    Summary,
+    groups_of,
+    summaries,
+    summary_table,
+    told,
+)
 from ipistate.cli.exits import LEGEND, Exit
 from ipistate.cli.files import numbered_lines, read_tasks
-from ipistate.cli.rollouts import TaskIndex, complete, read_rollout
-from ipistate.cli.terminal import amount, emit, plain
+from ipistate.cli.rollouts import TaskIndex, complete, read_rollout, with_world
+from ipistate.cli.terminal import amount, emit, plain, stdout_console
 from ipistate.errors import IpiStateError, preview
-from ipistate.exchange import VerifyRequest
+from ipistate.exchange import SeededRequest, VerifyRequest
 from ipistate.trace import TRUNCATED
 from ipistate.values import JsonArray, JsonObject, JsonValue
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from ipistate.effects import Effects
     from ipistate.verifier import Verdict
 
 Status = Literal["same", "scored", "different", "not scored", "refused"]
@@ -46,6 +55,8 @@ class Score:
     stored: Mapping[str, JsonValue] = attrs.field(factory=dict[str, JsonValue])
     computed: Mapping[str, JsonValue] | None = None
     differences: tuple[str, ...] = ()
+    assessed: Assessed | None = None
+    """If effects are asked for."""
 
 
 @click.command("verify", epilog=LEGEND)
@@ -55,9 +66,16 @@ class Score:
     metavar="FILE",
     help="Task rows, for rollouts that were stored without their injection.",
 )
+@click.option(
+    "--effects",
+    is_flag=True,
+    help="Execute each trace on its row's world and report what it did to it.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
 @click.pass_context
-def command(ctx: click.Context, *, file: str, tasks: str | None, as_json: bool) -> None:
+def command(
+    ctx: click.Context, *, file: str, tasks: str | None, effects: bool, as_json: bool
+) -> None:
     """Score the rollouts of FILE again (JSON Lines) and compare with what is stored.
 
     A row needs its response and its injection. A row without an injection is joined with
@@ -65,19 +83,28 @@ def command(ctx: click.Context, *, file: str, tasks: str | None, as_json: bool) 
     and only what it says about itself is checked for contradictions. Exit code 1: a
     difference or a contradiction; 3: a line that is not a rollout.
 
+    With --effects the row's environment, or that of its task row, is the world that the
+    calls are executed on. The scores stay what they are.
+
     \b
       ipistate verify rollouts.jsonl
       ipistate verify rollouts.jsonl --tasks tasks.jsonl --json
+      ipistate verify rollouts.jsonl --effects
     """  # noqa: D301
     index = TaskIndex(read_tasks(tasks) if tasks else ())
-    scores = [score(number, text, index) for number, text in numbered_lines(file)]
+    scored = score_effects if effects else score
+    scores = [scored(number, text, index) for number, text in numbered_lines(file)]
+    assessed = [one.assessed for one in scores if one.assessed is not None]
     counts: Counter[str] = Counter(one.status for one in scores)
     if as_json:
-        rows = [attrs.asdict(one, recurse=False) for one in scores]
-        emit({"file": file, "counts": dict(counts), "rows": rows})
+        more = {"effects": _documents(summaries(assessed))} if effects else {}
+        rows = [_row(one) for one in scores]
+        emit({"file": file, "counts": dict(counts), "rows": rows, **more})
     else:
-        for line in _told(scores):
+        for line in (*_told(scores), *told(assessed)):
             click.echo(plain(line))
+        if effects:
+            stdout_console().print(summary_table(summaries(assessed)))
     if counts["refused"]:
         ctx.exit(Exit.REFUSED)
     if counts["different"]:
@@ -86,6 +113,32 @@ def command(ctx: click.Context, *, file: str, tasks: str | None, as_json: bool) 
 
 def score(line: int, text: bytes, tasks: TaskIndex) -> Score:
     """Score one line, as far as it can be."""
+    return _scored(line, text, tasks, _by_trace)
+
+
+def score_effects(line: int, text: bytes, tasks: TaskIndex) -> Score:
+    """Score one line and execute its trace, as far as it can be."""
+
+    def by_effect(row: JsonObject) -> tuple[Verdict, Assessed | None]:
+        seeded = SeededRequest.from_document(with_world(row, tasks))
+        verdict = seeded.verdict()
+        groups = groups_of(seeded.request.injection)
+        effects = cast("Effects", verdict.effects)
+        return verdict, Assessed(line=line, groups=groups, effects=effects)
+
+    return _scored(line, text, tasks, by_effect)
+
+
+def _by_trace(row: JsonObject) -> tuple[Verdict, Assessed | None]:
+    return VerifyRequest.from_document(row).verdict(), None
+
+
+def _scored(
+    line: int,
+    text: bytes,
+    tasks: TaskIndex,
+    judge: Callable[[JsonObject], tuple[Verdict, Assessed | None]],
+) -> Score:
     try:
         row = read_rollout(text)
     except IpiStateError as error:
@@ -96,10 +149,22 @@ def score(line: int, text: bytes, tasks: TaskIndex) -> Score:
         found = tuple(contradictions(row))
         return _unscored(line, whole, stored, found)
     try:
-        verdict = VerifyRequest.from_document(whole).verdict()
+        verdict, assessed = judge(whole)
     except IpiStateError as error:
         return Score(line=line, status="refused", reason=str(error), stored=stored)
-    return _compared(line, stored, verdict)
+    return attrs.evolve(_compared(line, stored, verdict), assessed=assessed)
+
+
+def _row(one: Score) -> dict[str, Any]:
+    members = attrs.asdict(one, recurse=False)
+    assessed = members.pop("assessed")
+    if assessed is not None:
+        members["effects"] = assessed.effects.to_document()
+    return members
+
+
+def _documents(listed: Iterable[Summary]) -> list[dict[str, Any]]:
+    return [one.to_document() for one in listed]
 
 
 def _unscored(

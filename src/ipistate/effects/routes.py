@@ -63,24 +63,25 @@ def other_routes(
     several together, in the end, compared with the target call in the seed.
     """
     others = [one for one in writes if one.call not in attempts]
-    alone = tuple(
-        one
-        for one in others
-        if any(
-            _amount_to(one.facts, harm) for harm in harms(one.before, injection, tools)
-        )
-    )
-    if alone or len(others) < len(writes):
-        return alone
-    return _together(seed, others, harms(seed, injection, tools))
+    found = {one.call for one in others if _comes_to_harm(one, injection, tools)}
+    if len(others) == len(writes):
+        found |= _together(seed, others, harms(seed, injection, tools))
+    return tuple(one for one in others if one.call in found)
+
+
+def _comes_to_harm(
+    write: Write, injection: Injection, tools: Mapping[str, Tool]
+) -> bool:
+    wanted = harms(write.before, injection, tools)
+    return any(_amount_to(write.facts, harm) for harm in wanted)
 
 
 def _together(
     seed: Environment, writes: Sequence[Write], wanted: Iterable[Sequence[Fact]]
-) -> tuple[Write, ...]:
+) -> set[int]:
     found = facts_of(diff(seed, writes[-1].after).operations) if writes else ()
     harm = next((harm for harm in wanted if _amount_to(found, harm)), ())
-    return tuple(write for write in writes if _contributes(write, harm))
+    return {write.call for write in writes if _contributes(write, harm)}
 
 
 def _amount_to(found: Sequence[Fact], harm: Iterable[Fact]) -> bool:
