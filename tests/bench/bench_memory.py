@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import copy
-import gc
 import json
-import os
-import subprocess
 import sys
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
+from memory import grown, print_growth
 from report import Row
 from worlds import clinic, task_row
 
@@ -28,7 +25,7 @@ _NOTE = JsonObject({"patient_id": "P0000", "notes": "Feels better."})
 def rows() -> Iterator[Row]:
     """Compare the growth of the resident memory: ours, and a deep copy for each."""
     for kind, calls in (("seeded", 0), ("and 5 changes in each", 5)):
-        ours, floor = _grown("ours", calls), _grown("copies", calls)
+        ours, floor = (grown(__file__, way, str(calls)) for way in ("ours", "copies"))
         yield Row(
             work=f"memory of {_ROWS} x {_ROLLOUTS} sessions of 50 kB, {kind}",
             figure=f"{ours / 1e6:.0f} MB",
@@ -36,12 +33,6 @@ def rows() -> Iterator[Row]:
             ratio=ours / floor,
             budget=0.1,
         )
-
-
-def _grown(way: str, calls: int) -> int:
-    command = [sys.executable, __file__, way, str(calls)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return int(done.stdout)
 
 
 def _ours(worlds: list[dict[str, Any]], calls: int) -> list[object]:
@@ -69,23 +60,13 @@ def _copies(worlds: list[dict[str, Any]], calls: int) -> list[object]:
     return sessions
 
 
-def _resident() -> int:
-    gc.collect()
-    numbers = Path("/proc/self/statm").read_text(encoding="ascii")
-    return int(numbers.split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 def main() -> None:
     """Print how many bytes the process grew by; for the child process."""
     way, calls = sys.argv[1], int(sys.argv[2])
     ways: dict[str, Callable[..., list[object]]] = {"ours": _ours, "copies": _copies}
     worlds = [clinic(_SIZE, seed) for seed in range(_ROWS)]
     ways[way](worlds[:1], calls)
-    before = _resident()
-    sessions = ways[way](worlds, calls)
-    grown = _resident() - before
-    assert len(sessions) >= _ROWS * _ROLLOUTS
-    sys.stdout.write(f"{grown}\n")
+    print_growth(lambda: ways[way](worlds, calls))
 
 
 if __name__ == "__main__":

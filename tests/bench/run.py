@@ -17,7 +17,10 @@ from report import Row, document, machine, table
 
 
 START, END = "<!-- figures -->", "<!-- end of figures -->"
-GROUPS = ("codec", "tools", "diff", "seeds", "memory", "checkpoint", "http", "pauses")
+GROUPS = (
+    *("codec", "tools", "sessions", "diff", "seeds", "memory"),
+    *("checkpoint", "http", "pauses"),
+)
 
 
 def main() -> None:
