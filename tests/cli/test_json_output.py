@@ -19,6 +19,7 @@ def commands(write, stored, checkpoint):
         "replay": ("replay", rows),
         "tools": ("tools",),
         "check": ("tasks", "check", rows),
+        "audit": ("tasks", "audit"),
         "list": ("tasks", "list"),
         "show": ("tasks", "show", "hr-1"),
         "inspect": ("checkpoint", "inspect", checkpoint),
@@ -27,7 +28,17 @@ def commands(write, stored, checkpoint):
     }
 
 
-NAMES = ["call", "verify", "replay", "tools", "check", "list", "show", "inspect"]
+NAMES = [
+    "call",
+    "verify",
+    "replay",
+    "tools",
+    "check",
+    "list",
+    "show",
+    "inspect",
+    "audit",
+]
 
 
 @pytest.mark.parametrize("name", [*NAMES, "diff", "checkpoint", "checkpoints"])

@@ -36,7 +36,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         "verify": Verb("Score stored rollouts again and compare."),
         "replay": Verb("Execute stored rollouts again and compare the replies."),
         "tools": Verb("List the tools, or write their function definitions."),
-        "tasks": Verb("Check task rows; list and show the built-in ones."),
+        "tasks": Verb("Check and audit task rows; list and show the built-in ones."),
         "checkpoint": Verb(
             "Drive checkpoints of servers; look into their directories."
         ),
