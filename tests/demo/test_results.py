@@ -1,0 +1,46 @@
+"""The demo's result rows: all eighty replay without divergence and score the same."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ipistate.cli.files import NumberedLine
+from ipistate.cli.replayed import replayed
+from ipistate.cli.rollouts import TaskIndex
+from ipistate.cli.verify import score
+from ipistate.demo.run import result_rows
+
+
+@pytest.fixture
+def rows(rollouts, recorded):
+    """Return the result rows of the demo's own plan, without a server."""
+    recordings = {one.episode.rollout_id: recorded(one) for one in rollouts}
+    return [*result_rows(rollouts, recordings)]
+
+
+def test_all_rollouts_replay_and_score_the_same(rows):
+    """No reply diverges, no call is refused, and every verdict is the stored one."""
+    nowhere = TaskIndex()
+    again = [replayed(NumberedLine(1, row), nowhere) for row in rows]
+
+    assert [("same", 0)] * 80 == [(one.status, one.renamed) for one in again]
+    assert all(one.equal == one.calls for one in again)
+    assert not [call for one in again for call in one.refused()]
+    assert ["same"] * 80 == [score(1, row, nowhere).status for row in rows]
+
+
+def test_every_tampered_reply_is_found_at_its_call(rows):
+    """Whichever reply of the first rollouts is changed, it is that call that differs."""
+    for row in rows[:8]:
+        items = json.loads(row)["response"]["output"]
+        replies = [i for i, one in enumerate(items) if "output" in one]
+        for number, position in enumerate(replies):
+            changed = json.loads(row)
+            item = changed["response"]["output"][position]
+            item["output"] = item["output"][:-2] + '!"}'
+            line = NumberedLine(1, json.dumps(changed).encode())
+            again = replayed(line, TaskIndex())
+
+            assert ("different", number) == (again.status, again.calls)
