@@ -121,10 +121,10 @@ class Model:
         gone = set()
         for name in event.session_ids:
             session = self.sessions.get(name)
-            if self.phase == "idle" and name not in used:
-                if session is None or not session.is_leaving:
-                    gone.add(name)
-                    self.sessions.pop(name, None)
+            leaving = session is not None and session.is_leaving
+            if self.phase == "idle" and name not in used and not leaving:
+                gone.add(name)
+                self.sessions.pop(name, None)
         if gone:
             self.out.append(("sweep", gone))
 

@@ -30,6 +30,8 @@ HAPPENS = [
     "duplicates",
     "effects lost with a crash",
     "effects restored",
+    "forks",
+    "forks refused",
     "leases run out",
     "refused with checkpoint_conflict",
     "refused with deadline_exceeded",
@@ -41,6 +43,7 @@ HAPPENS = [
     "restores",
     "sessions deleted",
     "sessions retired",
+    "sessions swept",
 ]
 
 

@@ -87,8 +87,7 @@ class Rollouts:
             yield sim.sleep(sim.random.expovariate(1 / 2.0))
             if sim.generation != generation or rollout.episode != episode:
                 return
-            if sim.chance(0.05):
-                sim.spawn(self._once(rollout, Kind.TOOL))
+            self._branch_off(rollout)
             outcome = sim.random.choice([200] * 9 + [None])
             status = yield self._ask(rollout, Kind.TOOL, outcome)
             if status in {400, 409}:
@@ -103,8 +102,34 @@ class Rollouts:
         if rollout.episode == episode:
             rollout.state = "over"
 
+    def _branch_off(self, rollout):
+        if self.sim.chance(0.05):
+            self.sim.spawn(self._once(rollout, Kind.TOOL))
+        if self.sim.chance(0.07):
+            self.sim.spawn(self._fork(rollout))
+
     def _once(self, rollout, kind):
         yield self._ask(rollout, kind)
+
+    def _fork(self, rollout):
+        # As a rule for new rollouts; now and then for an attempt that is known already.
+        sim, generation = self.sim, self.sim.generation
+        forks = [
+            Rollout(f"r{next(sim.numbers)}", 0, self.fresh_session())
+            for _ in range(sim.random.randint(1, 2))
+        ]
+        makes = tuple((fork.session, fork.episode) for fork in forks)
+        known = [rollout.name for rollout in self.known.values()]
+        names = sim.controller.retired if sim.chance(0.5) else known
+        if names and sim.chance(0.3):
+            named = EpisodeId(sim.random.choice(names), sim.random.randint(0, 1))
+            makes = (*makes, (self.fresh_session(), named))
+        status = yield sim.ask(
+            Kind.FORK, rollout.session, None, patience=sim.delay(60.0), makes=makes
+        )
+        if status == 200 and sim.generation == generation:
+            for fork in forks:
+                self.start(fork, seeds=False)
 
     def strays(self):
         """Send what comes too late, too early, twice or from nobody."""

@@ -129,6 +129,19 @@ FAULTS = {
     "a close ends the wait for a removal": Fault(
         bindings.Bindings, "ended", " or self.leaving.get(session) is not None", ""
     ),
+    "a fork is not bound": Fault(
+        gate.Gate, "make", "self.bindings.bound(event.sessions)", "self.bindings"
+    ),
+    "a fork of a retired attempt": Fault(
+        gate.Gate, "make", "map(self.bindings.covers, event.sessions.values())", "()"
+    ),
+    "swept while it is used": Fault(gate.Gate, "sweep", "self.busy() | ", ""),
+    "swept while it is freed": Fault(
+        gate.Gate, "sweep", " | self.bindings.leaving.keys()", ""
+    ),
+    "swept during a checkpoint": Fault(
+        gate.Gate, "sweep", "not self.is_open or not idle", "not idle"
+    ),
     "deadlines are not kept": Fault(
         machine, "_time_out", "now < holder.body.deadline_ts", "True"
     ),

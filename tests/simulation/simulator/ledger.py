@@ -78,6 +78,7 @@ class Ledger:
         self.deleting, self.freed_soon = set(), set()
         self.fenced, self.recorded = deque(maxlen=FENCED_IDS), {}
         self.scopes, self.installed, self.refused = {}, None, []
+        self.born = {}
 
     def crashed(self):
         """A process died: what it had since its last checkpoint is lost, no more."""
@@ -86,8 +87,9 @@ class Ledger:
         for session in live:
             for number in self.logs[session]:
                 kept = number in logs.get(session, ())
+                since = max(self.order[number], self.born.get(session, 0))
                 require(
-                    kept or self.order[number] > high,
+                    kept or since > high,
                     "an effect before the last checkpoint is not in it",
                 )
                 self.tally["effects lost with a crash"] += not kept
@@ -123,10 +125,13 @@ class Ledger:
             and episode.attempt < bound.attempt
         )
         past = self.past.get(request.session, ())
+        forks = any(covers(self.tried, wanted) for _, wanted in request.makes)
+        retired = forks or covers(self.tried, episode)
         require(
-            late or covers(self.tried, episode) or any(r in self.tried for r in past),
+            late or retired or any(r in self.tried for r in past),
             "a request was refused without a reason",
         )
+        self.tally["forks refused"] += forks
         self.tally["requests refused"] += 1
 
     def takes_effect(self, request, phase):
@@ -138,8 +143,21 @@ class Ledger:
     def seeded(self, session, episode):
         """A seed succeeded."""
         self.logs[session] = ()
-        if episode is None:
-            return
+        if episode is not None:
+            self._bind(session, episode)
+
+    def forked(self, request):
+        """Sessions began with the effects of another one, and stand beside it."""
+        require(request.number not in self.order, "a fork took effect twice")
+        self.order[request.number] = len(self.order) + 1
+        for session, episode in request.makes:
+            require(not covers(self.marks, episode), "a retired attempt was forked")
+            self.logs[session] = self.logs[request.session]
+            self.born[session] = self.order[request.number]
+            self._bind(session, episode)
+            self.tally["forks"] += 1
+
+    def _bind(self, session, episode):
         self.bound[session] = episode
         self.past.setdefault(session, set()).add(episode.rollout_id)
         self.unclaimed.discard(session)
@@ -217,7 +235,7 @@ class Ledger:
             "a restore installs something else than the scope",
         )
         numbers = [number for log in states.values() for number in log]
-        require(len(numbers) == len(set(numbers)), "an effect in two places")
+        self._require_one_past(states.values())
         self.logs |= states
         self.bound = {s: episode.next_attempt for s, (episode, _) in kept.items()}
         for session, episode in self.bound.items():
@@ -230,6 +248,26 @@ class Ledger:
         self.installed = action
         self._save(kept)
         self.tally["effects restored"] += len(numbers)
+
+    @staticmethod
+    def _require_one_past(logs):
+        # Forks share effects, and then everything before them.
+        pasts = {}
+        for log in logs:
+            for place, number in enumerate(log):
+                past = pasts.setdefault(number, log[:place])
+                require(past == log[:place], "an effect in two places")
+
+    def sweeping(self, sessions, process):
+        """Idle sessions are dropped."""
+        require(process.phase is Phase.IDLE, "swept while a checkpoint is open")
+        used = {request.session for request in process.running.values()}
+        for session in sessions:
+            require(session not in used, "a session was swept while it is used")
+            require(session not in self.freed_soon, "swept while it is freed")
+            self.tally["sessions swept"] += self.logs.pop(session, None) is not None
+            self.bound.pop(session, None)
+            self.unclaimed.discard(session)
 
     def freeing(self, sessions, process):
         """Worlds are about to be dropped."""

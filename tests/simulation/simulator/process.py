@@ -28,6 +28,7 @@ class Kind(StrEnum):
     VERIFY = "/verify"
     CLOSE = "/close_session"
     METRICS = "/aggregate_metrics"
+    FORK = "/ipistate/v1/fork"
 
 
 @attrs.frozen
@@ -42,6 +43,8 @@ class Request:
     """Status; None for a handler that raises."""
     names: str | None = None
     """The session id after the handler, if a seed changes it."""
+    makes: tuple = ()
+    """Session id and episode of each fork."""
 
 
 class Process:
@@ -103,6 +106,18 @@ class Process:
         self.world.ledger.accepted(session, number)
         self.world.later("finish", self.finish, number, request.outcome)
 
+    def _fork(self, request):
+        if request.session not in self.worlds:
+            self.finish(request.number, 400)
+            return
+        made = dict(request.makes)
+        self._feed(on.SessionsMade(request.number, made))
+        if request.number in self.running:
+            self.worlds.update(dict.fromkeys(made, self.worlds[request.session]))
+            self.world.ledger.forked(request)
+            self.finish(request.number, request.outcome)
+        self._check()
+
     def _end(self, request):
         # A request that does not validate never reaches its handler's work.
         if request.outcome != 422:
@@ -141,6 +156,10 @@ class Process:
         """The caller of a control call goes away, unless it has been answered."""
         if self.calls.pop(call, None) is not None:
             self.feed(on.ControlDropped(call))
+
+    def find_idle(self, sessions):
+        """Find sessions idle, whether or not they are."""
+        self.feed(on.IdleFound(tuple(sessions)))
 
     def tick(self):
         """Let the timer fire."""
@@ -193,8 +212,9 @@ class Process:
         self.world.later("handle", self.handle, request.number)
 
     def _refuse(self, action, _):
-        require(action.request in self.waiting, "somebody who has gone is refused")
-        request = self.waiting.pop(action.request)
+        request = self.waiting.pop(action.request, None)
+        request = request or self.running.pop(action.request, None)
+        require(request is not None, "somebody who has gone is refused")
         self.world.ledger.turned_away(request)
         self.world.answered(request, action.status)
 
@@ -274,6 +294,11 @@ class Process:
             self.worlds.pop(session, None)
         self.world.ledger.freed(action.session_ids, self)
 
+    def _sweep(self, action, _):
+        self.world.ledger.sweeping(action.session_ids, self)
+        for session in action.session_ids:
+            self.worlds.pop(session, None)
+
     def _set_timer(self, action, _):
         self.world.set_timer(action.at)
 
@@ -284,6 +309,7 @@ _HANDLERS = {
     Kind.VERIFY: Process._end,
     Kind.CLOSE: Process._end,
     Kind.METRICS: Process._metrics,
+    Kind.FORK: Process._fork,
 }
 
 _PERFORM = {
@@ -296,5 +322,6 @@ _PERFORM = {
     do.Read: Process._read,
     do.Install: Process._install,
     do.Free: Process._free,
+    do.Sweep: Process._sweep,
     do.SetTimer: Process._set_timer,
 }

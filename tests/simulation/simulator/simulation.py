@@ -56,7 +56,10 @@ DELAYS = {
 NEVER = 5_000
 """Events after which what is under way should have come to an end."""
 
-ACTIONS = ("Admit", "Reply", "Export", "Write", "StopWrite", "Read", "Install", "Free")
+ACTIONS = (
+    *("Admit", "Reply", "Export", "Write", "StopWrite", "Read", "Install", "Free"),
+    "Sweep",
+)
 MOMENTS = (*STEPS, "read", *ACTIONS, *(f"after {name}" for name in ACTIONS))
 """When a process can die: before a step on the disk, before or after an action."""
 
@@ -93,6 +96,7 @@ class Simulation:
             self.rollouts.begin(),
             self.rollouts.strays(),
             self._disasters(),
+            self._idlers(),
         ):
             self.spawn(script)
         while self.events < self.limit:
@@ -199,9 +203,10 @@ class Simulation:
         """Wish for a pause."""
         return lambda script: self.at(seconds, "wake", self._go_on, script, None)
 
-    def ask(self, kind, session, episode, outcome=200, patience=None):
+    def ask(self, kind, session, episode, outcome=200, patience=None, makes=()):
         """Wish for the status of a data request; None if there is none."""
-        request = Request(next(self.numbers), kind, session, episode, outcome)
+        number = next(self.numbers)
+        request = Request(number, kind, session, episode, outcome, makes=makes)
 
         def send(script):
             listener = partial(self._go_on, script)
@@ -333,6 +338,18 @@ class Simulation:
         if self.process is None:
             self.tally["processes started again"] += 1
             self.process = Process(self)
+
+    def _idlers(self):
+        while True:
+            yield self.sleep(self.random.expovariate(1 / 25.0))
+            self.at(0.0, "idle", self._find_idle, owner=self.process)
+
+    def _find_idle(self):
+        if self.process is None:
+            return
+        known = [*self.process.worlds, "nobody's"]
+        few = min(len(known), self.random.choice([1, 1, 2]))
+        self.process.find_idle(self.random.sample(known, few))
 
     def _disasters(self):
         while True:
