@@ -9,7 +9,14 @@ import attrs
 from ipistate.codec import Freeze, decode_as
 from ipistate.effects import Effects
 from ipistate.environment import Environment
-from ipistate.errors import Problem, SchemaError, json_path, preview
+from ipistate.errors import (
+    DecodeError,
+    EncodeError,
+    Problem,
+    SchemaError,
+    json_path,
+    preview,
+)
 from ipistate.injection import Injection
 from ipistate.schema import adopt_members, structure
 from ipistate.tools import TOOLS, Tool
@@ -131,8 +138,11 @@ class SeededRequest:
         world = tree.get("environment")
         if world is None:
             return cls(request=request, seed=None)
-        row = structure(adopt_members({"environment": world}, adopt), _World)
-        return cls(request=request, seed=row.environment)
+        try:
+            row = adopt_members({"environment": world}, adopt)
+        except (DecodeError, EncodeError) as error:
+            raise error.below("environment") from None
+        return cls(request=request, seed=structure(row, _World).environment)
 
     def verdict(self, *, tools: Mapping[str, Tool] = TOOLS) -> Verdict:
         """Score the response and report its effects; without a world, that there is none."""
