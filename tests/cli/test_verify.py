@@ -79,7 +79,8 @@ def _twins():
 
 def test_join_refuses_two_rows_of_one_prompt(document, write, stored):
     """Rows that share a prompt and differ otherwise leave a rollout unscored."""
-    rows = write("rows.jsonl", without(stored[0], "injection"))
+    bare = without(stored[0], "injection", "_ng_task_index")
+    rows = write("rows.jsonl", bare)
     shown = document("verify", rows, "--tasks", write("t.jsonl", *_twins()), "--json")
 
     assert "2 different task rows have its prompt" in shown["rows"][0]["reason"]
