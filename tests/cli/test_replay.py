@@ -351,3 +351,20 @@ def test_file_that_cannot_be_read(run, tmp_path, name):
     result = run("replay", tmp_path / name)
 
     assert (3, "") == (result.exit_code, result.stdout)
+
+
+def test_strict(run, write):
+    """What was recorded with strict arguments replays with them, and only with them."""
+    world = {"products": {"P-1": {"name": "Tea", "stock_quantity": 3}}}
+    arguments = '{"product_id": "P-1", "stock_quantity": "many"}'
+    call = {"type": "function_call", "name": "update_product_stock", "call_id": "c"}
+    reply = (
+        "Error executing tool 'update_product_stock' (InvalidArguments): "
+        "$.stock_quantity: expected a number, not a string"
+    )
+    output = {"type": "function_call_output", "call_id": "c", "output": reply}
+    items = [{**call, "arguments": arguments}, output]
+    file = write("r.jsonl", {"environment": world, "response": {"output": items}})
+
+    assert 0 == run("replay", file, "--strict").exit_code
+    assert 1 == run("replay", file).exit_code

@@ -11,7 +11,9 @@ from ipistate.cli.files import numbered_lines, read_tasks, size_of
 from ipistate.cli.progress import reading
 from ipistate.cli.replayed import Replayed, Totals, replayed
 from ipistate.cli.rollouts import TaskIndex
+from ipistate.cli.strictness import strict_tools
 from ipistate.cli.terminal import amount, emit
+from ipistate.tools import TOOLS
 from ipistate.values import JsonObject, trusted_array, trusted_object
 
 
@@ -29,11 +31,22 @@ _AFTER: Final = 80
     metavar="FILE",
     help="Task rows with the worlds of rollouts that were stored without.",
 )
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Refuse arguments that are not what the tool's schema says.",
+)
 @click.option("--diff", is_flag=True, help="Show what each call changed in the world.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
 @click.pass_context
-def command(
-    ctx: click.Context, *, file: str, tasks: str | None, diff: bool, as_json: bool
+def command(  # noqa: PLR0913 - one parameter for each option
+    ctx: click.Context,
+    *,
+    file: str,
+    tasks: str | None,
+    strict: bool,
+    diff: bool,
+    as_json: bool,
 ) -> None:
     """Execute the tool calls of the rollouts in FILE again and compare every reply.
 
@@ -51,13 +64,14 @@ def command(
       ipistate replay rollouts.jsonl --tasks tasks.jsonl
       ipistate replay rollouts.jsonl --diff
     """  # noqa: D301
+    tools = strict_tools("replay --strict") if strict else TOOLS
     index, totals = TaskIndex(read_tasks(tasks) if tasks else ()), Totals()
     written = _with_changes if diff else Replayed.to_document
     told = _told_with_changes if diff else _told
     documents: list[JsonObject] = []
     with reading(size_of(file)) as watched:
         lines = watched.over(numbered_lines(file))
-        for one in totals.counting(replayed(line, index) for line in lines):
+        for one in totals.counting(replayed(line, index, tools) for line in lines):
             if as_json:
                 documents.append(written(one))
             else:

@@ -13,12 +13,13 @@ from ipistate.environment import Environment
 from ipistate.errors import IpiStateError
 from ipistate.renaming import Renaming
 from ipistate.retrace import Executed, Refusal, Retrace, retrace
+from ipistate.tools import TOOLS, Tool
 from ipistate.trace import calls_of
 from ipistate.values import JsonObject, freeze, trusted_array, trusted_object
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ipistate.cli.files import NumberedLine
     from ipistate.cli.rollouts import TaskIndex
@@ -162,7 +163,9 @@ class Totals:
             yield one
 
 
-def replayed(line: NumberedLine, tasks: TaskIndex) -> Replayed:
+def replayed(
+    line: NumberedLine, tasks: TaskIndex, tools: Mapping[str, Tool] = TOOLS
+) -> Replayed:
     """Execute one line's calls again, as far as its world is known."""
     try:
         row = read_rollout(line.text)
@@ -174,7 +177,7 @@ def replayed(line: NumberedLine, tasks: TaskIndex) -> Replayed:
     world = _world(row, tasks)
     if isinstance(world, str):
         return Replayed(line=line.number, status="no world", reason=world)
-    again = retrace(world, calls)
+    again = retrace(world, calls, tools=tools)
     status: Status = "different" if again.diverged else "same"
     return Replayed(line=line.number, status=status, again=again)
 
