@@ -49,7 +49,10 @@ def everything(root=None):
     """Return the application with all that can be switched on."""
     return create_app(
         ServerSettings(
-            checkpoint_token=Secret("a-token"), checkpoint_root=root, metrics=True
+            checkpoint_token=Secret("a-token"),
+            checkpoint_root=root,
+            extension=True,
+            metrics=True,
         )
     )
 
