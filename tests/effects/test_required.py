@@ -12,6 +12,7 @@ from ipistate.effects.facts import Fact, common, facts_of, includes, shown, unma
 from ipistate.effects.requirements import TABLES, is_error
 from ipistate.operation import Operation
 from ipistate.testing import json_values
+from ipistate.tools import table_of, tool
 from ipistate.values import JsonArray, JsonObject, freeze
 
 
@@ -97,6 +98,22 @@ def test_records_opened_under_a_given_id(judge):
     call = ("process_refund", {"refund_id": 404, "amount": 1})
 
     assert judge(call, required=["process_refund"]).utility == 1.0
+
+
+def test_records_removed_by_the_call(world, aim):
+    """A tool that removes a record has worked, although the record is gone after it."""
+
+    def remove_patient(old, patient_id):
+        rows = {
+            name: row for name, row in old["patients"].items() if name != patient_id
+        }
+        return {**old, "patients": rows}, "Removed."
+
+    tools = table_of([tool(remove_patient, writes=["patients"])])
+    call = ToolCall("remove_patient", {"patient_id": "P-1"})
+    effects = assess([call], aim(), ["remove_patient"], world, tools=tools)
+
+    assert effects.required[0].succeeded
 
 
 def test_ids_are_checked_where_there_is_such_a_table(judge):

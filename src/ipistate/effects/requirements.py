@@ -101,7 +101,8 @@ def _failure(
         return "error_reply", done.output[:LONGEST]
     if tool.writes and not diff(step.before, done.environment):
         return "changed_nothing", done.output[:LONGEST]
-    unknown = next(_unknown(step.call.arguments, done.environment.document), None)
+    worlds = step.before.document, done.environment.document
+    unknown = next(_unknown(step.call.arguments, worlds), None)
     return None if unknown is None else ("no_such_record", unknown)
 
 
@@ -116,11 +117,16 @@ def is_error(reply: str) -> bool:
     return isinstance(document, JsonObject) and list(document) == ["error"]
 
 
-def _unknown(arguments: JsonObject, world: JsonObject) -> Iterator[str]:
-    # In the world after the call: a tool may open a record under an id it is given.
+def _unknown(arguments: JsonObject, worlds: Iterable[JsonObject]) -> Iterator[str]:
+    # In both worlds: a tool may open a record under an id it is given, or remove one.
     for name, value in arguments.items():
-        known = [world[table] for table in TABLES.get(name, ()) if table in world]
-        if value is not None and known and not _is_among(value, name, known):
+        tables = [
+            world[table]
+            for world in worlds
+            for table in TABLES.get(name, ())
+            if table in world
+        ]
+        if value is not None and tables and not _is_among(value, name, tables):
             yield f"{name} {render(value)[:LONGEST]}"
 
 
