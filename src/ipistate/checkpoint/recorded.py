@@ -52,7 +52,7 @@ def _with_log(document: JsonObject) -> JsonObject:
 CHAIN: Final = MigrationChain(newest=2, steps=MappingProxyType({1: _with_log}))
 """The versions of the state, with a log from version 2 on."""
 
-_PROVEN: Final = ("output", "error", "key")
+_PROVEN: Final = ("output", "key", "error")
 """What executing a call again has to give."""
 
 
