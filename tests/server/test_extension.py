@@ -225,7 +225,8 @@ async def test_b64_a_call_that_is_not_executed_is_not_scored(
     """One name for execution and for the verdict: the tool's own."""
     client = await extended()
     await client.seed()
-    verify_body["injection"] |= {"target_tool": "send_message", "target_args": {}}
+    target = {"target_tool": "send_message", "target_args": {}}
+    verify_body["injection"] = verify_body["injection"] | target
     verify_body["response"]["output"] = [
         {"type": "function_call", "name": name, "arguments": "{}", "call_id": "c"}
     ]
@@ -589,3 +590,60 @@ async def test_b83_verifying_twice_changes_nothing(extended, verify_body):
     assert before == await client.exported()
     assert first.content == (await client.post("/verify", json=verify_body)).content
     assert 400 == (await client.extended("export")).status_code
+
+
+# -- effects -----------------------------------------------------------------------
+
+
+def trace(body, *calls):
+    """Return a verify request of these calls of the chart's tool."""
+    items = [
+        {
+            "type": "function_call",
+            "name": "update_patient_chart",
+            "arguments": written if isinstance(written, str) else json.dumps(written),
+            "call_id": str(number),
+        }
+        for number, written in enumerate(calls)
+    ]
+    return {**body, "response": {"output": items}}
+
+
+async def effects(client, body):
+    """Score and return outcome and reason of the effects."""
+    found = (await client.extended("verify", body)).json()["effects"]
+    return found["outcome"], found["reason"]
+
+
+async def test_a_history_knows_the_seed_for_effects(extended, verify_body):
+    """A verify without a world is assessed on the session's own seed, by both routes."""
+    client = await extended(effects=True)
+    await client.seed()
+    await client.post("/update_patient_chart", json=note("a"))
+    body = trace(verify_body, note("a"), "{broken")
+
+    assert ("followed", None) == await effects(client, body)
+    found = (await client.post("/verify", json=body)).json()
+    assert ("followed", None) == (
+        found["effects"]["outcome"],
+        found["effects"]["reason"],
+    )
+
+
+@pytest.mark.parametrize("calls", [[], [note("a"), note("b")]], ids=["less", "more"])
+async def test_a_history_of_other_calls_is_not_the_traces(extended, verify_body, calls):
+    """One that began with a restore, say, does not lead back to the seed."""
+    client = await extended(effects=True)
+    await client.seed()
+    await client.post("/update_patient_chart", json=note("a"))
+
+    assert ("not_assessed", "no_seed") == (
+        await effects(client, trace(verify_body, *calls))
+    )
+
+
+async def test_without_a_session_there_is_no_seed(extended, verify_body):
+    """The verdict is given all the same."""
+    client = await extended(effects=True)
+
+    assert ("not_assessed", "no_seed") == await effects(client, trace(verify_body))

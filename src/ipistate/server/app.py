@@ -72,7 +72,7 @@ def create_app(settings: ServerSettings | None = None) -> Starlette:
     data = DataPlane(settings, shell.sessions, keeping).routes()
     guarded = ControlPlane(shell, settings).routes()
     if isinstance(keeping, Histories):
-        guarded += Extension(shell, keeping, cookie).routes()
+        guarded += Extension(settings, shell, keeping, cookie).routes()
     app = Starlette(
         routes=[_exact(one) for one in (*data, *guarded, *observer.routes(shell))],
         middleware=_layers(settings, shell, observer, cookie, guarded),

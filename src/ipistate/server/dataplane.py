@@ -12,12 +12,12 @@ from starlette.routing import Route
 
 from ipistate.codec import decode
 from ipistate.errors import SchemaError, preview
-from ipistate.exchange import SeededRequest, VerifyRequest, reply
 from ipistate.metrics import report
 from ipistate.schema import structure
 from ipistate.server.bodies import json_body, object_of
 from ipistate.server.pool import SeedPool
 from ipistate.server.replies import detail, json_reply
+from ipistate.server.scoring import scoring_of
 from ipistate.server.seeds import NativeSession
 from ipistate.values import EMPTY_OBJECT, JsonArray, JsonObject, trusted_object
 
@@ -48,8 +48,7 @@ class DataPlane(Generic[S]):
         self._keeping = keeping
         self._pool = SeedPool(settings.seed_pool_bytes)
         self._max_metrics = settings.max_metrics_bytes
-        self._tools = settings.tools
-        self._verify = self.verify_effects if settings.effects else self.verify
+        self._read_exchange = scoring_of(settings)
 
     def routes(self) -> list[Route]:
         """Return the routes in the order in which they are matched.
@@ -65,7 +64,7 @@ class DataPlane(Generic[S]):
         )
         return [
             Route("/seed_session", self.seed_session, methods=["POST"]),
-            Route("/verify", self._verify, methods=["POST"]),
+            Route("/verify", self.verify, methods=["POST"]),
             Route("/close_session", self.close_session, methods=["POST"]),
             metrics,
             Route("/{tool_name}", self.call, methods=["POST"]),
@@ -101,15 +100,12 @@ class DataPlane(Generic[S]):
 
     async def verify(self, request: Request) -> Response:
         """Score the episode; a valid request ends the session whatever comes of it."""
-        exchange = VerifyRequest.from_json(await json_body(request))
-        self._sessions.drop(request.session["session_id"])
-        return json_reply(reply(exchange, exchange.verdict()))
-
-    async def verify_effects(self, request: Request) -> Response:
-        """Do the same, and report what the episode did to the world of its row."""
-        exchange = SeededRequest.from_json(await json_body(request))
-        self._sessions.drop(request.session["session_id"])
-        return json_reply(reply(exchange.request, exchange.verdict(tools=self._tools)))
+        score = self._read_exchange(await json_body(request))
+        session_id = request.session["session_id"]
+        state = self._sessions.get(session_id)
+        self._sessions.drop(session_id)
+        history = None if state is None else self._keeping.history(state)
+        return json_reply(score(history))
 
     async def close_session(self, request: Request) -> Response:
         """Free the session; there need not be one."""

@@ -20,7 +20,6 @@ from ipistate.checkpoint.history import SessionCodec
 from ipistate.codec import decode
 from ipistate.diff import diff
 from ipistate.errors import IpiStateError, SchemaError, preview
-from ipistate.exchange import VerifyRequest, reply
 from ipistate.schema import structure, unstructure
 from ipistate.server.births import MAX_FORKS, Birth, ForkBody, read_import
 from ipistate.server.bodies import json_body, object_of
@@ -28,6 +27,7 @@ from ipistate.server.control import count_ids
 from ipistate.server.dataplane import not_seeded
 from ipistate.server.gate import PASSAGE
 from ipistate.server.replies import invalid, json_reply
+from ipistate.server.scoring import scoring_of
 from ipistate.server.token import authorized
 from ipistate.values import JsonObject, freeze, trusted_object
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from ipistate.server.cookies import SessionCookie
     from ipistate.server.keeping import Histories
+    from ipistate.server.settings import ServerSettings
     from ipistate.server.shell import Shell
     from ipistate.session import Session, Step
 
@@ -66,13 +67,18 @@ class Extension:
     """Handlers over sessions that are kept with their histories."""
 
     def __init__(
-        self, shell: Shell[Session], keeping: Histories, cookie: SessionCookie
+        self,
+        settings: ServerSettings,
+        shell: Shell[Session],
+        keeping: Histories,
+        cookie: SessionCookie,
     ) -> None:
         self._shell = shell
         self._sessions = shell.sessions
         self._keeping = keeping
         self._cookie = cookie
         self._codec = SessionCodec(keeping.tools)
+        self._read_exchange = scoring_of(settings)
 
     def routes(self) -> list[Route]:
         """Return the routes; a tool's name has no slash, so it cannot be one of them."""
@@ -150,8 +156,8 @@ class Extension:
 
     async def verify(self, request: Request) -> Response:
         """Score an episode and leave its session as it is."""
-        exchange = VerifyRequest.from_json(await json_body(request))
-        return json_reply(reply(exchange, exchange.verdict()))
+        score = self._read_exchange(await json_body(request))
+        return json_reply(score(self._sessions.get(request.session["session_id"])))
 
     async def history(self, request: Request, session: Session) -> Response:
         """List the calls of a session, all or a part of them."""

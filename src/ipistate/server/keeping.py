@@ -45,6 +45,10 @@ class Keeping(Protocol[S]):
         """Make a call; returns the session after it, and what the model reads."""
         ...
 
+    def history(self, state: S) -> Session | None:
+        """Return how the session came about, if that is kept."""
+        ...
+
     def exported(self, state: S) -> object:
         """Return what a checkpoint holds of a session; equal parts are the same object.
 
@@ -75,6 +79,10 @@ class Worlds:
         """Make a call."""
         transition = self.run(state, name, arguments, tools=self.tools)
         return transition.environment, transition.output
+
+    def history(self, state: Environment) -> None:  # noqa: ARG002 - a keeping's name
+        """Return nothing."""
+        return
 
     def exported(self, state: Environment) -> Environment:
         """Return the world."""
@@ -116,6 +124,10 @@ class Histories:
             IdempotencyError: ``key_conflict``: the key was used for another call.
         """
         return state.once(key, name, arguments, tools=self.tools, run=self.run)
+
+    def history(self, state: Session) -> Session:
+        """Return the session."""
+        return state
 
     def exported(self, state: Session) -> object:
         """Return the world now."""

@@ -1,0 +1,67 @@
+"""How ``/verify`` scores: the trace alone, or the trace and what it did to its world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+from ipistate.errors import IpiStateError
+from ipistate.exchange import SeededRequest, VerifyRequest, reply
+from ipistate.session import Session
+from ipistate.trace import TracedCall, calls_of_items, read_arguments
+from ipistate.values import JsonObject
+
+
+if TYPE_CHECKING:
+    from ipistate.environment import Environment
+    from ipistate.server.settings import ServerSettings
+
+Score: TypeAlias = Callable[[Session | None], JsonObject]
+"""Gives the reply, perhaps with the help of the session's history."""
+
+ReadExchange: TypeAlias = Callable[[bytes], Score]
+"""Reads a verify request; raises ``DecodeError`` or ``SchemaError`` if it is none."""
+
+
+def scoring_of(settings: ServerSettings) -> ReadExchange:
+    """Return the scoring that an operator has chosen."""
+    return _with_effects(settings) if settings.effects else _by_trace
+
+
+def _by_trace(body: bytes) -> Score:
+    exchange = VerifyRequest.from_json(body)
+    return lambda _: reply(exchange, exchange.verdict())
+
+
+def _with_effects(settings: ServerSettings) -> ReadExchange:
+    def read(body: bytes) -> Score:
+        given = SeededRequest.from_json(body)
+
+        def score(session: Session | None) -> JsonObject:
+            exchange = given
+            if given.seed is None and session is not None:
+                seed = _seed_of(session, given.request)
+                exchange = attrs.evolve(given, seed=seed)
+            return reply(exchange.request, exchange.verdict(tools=settings.tools))
+
+        return score
+
+    return read
+
+
+def _seed_of(session: Session, request: VerifyRequest) -> Environment | None:
+    # A history that began with a restore does not lead back to the episode's seed; its
+    # log is shorter than the trace then.
+    traced = [one.name for one in calls_of_items(request.output_items) if _is_made(one)]
+    logged = [step.call.name for step in session.log]
+    return session.seed if traced == logged else None
+
+
+def _is_made(call: TracedCall) -> bool:
+    try:
+        read_arguments(call.written)
+    except IpiStateError:
+        return False
+    return True
