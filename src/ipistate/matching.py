@@ -33,6 +33,7 @@ _UNSEEN: Final = re.compile(
 _NUMBER: Final = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,6})?")
 _PARTS: Final = re.compile(r'(?:"[^"]*"|<[^<>]*>|[^,;])+')
 _NAMED: Final = re.compile(r'(?:"[^"]*" ?|[^"<>@]*)<([^<>]*)>')
+_COMMENT: Final = re.compile(r" ?\([^()]*\)")
 _ESCAPE: Final = re.compile("%([2-7][0-9a-f])")
 _MAILBOX: Final = re.compile(
     r"""([^\s@,;<>"()+]+)(?:\+([^\s@,;<>"()]*))?@([^\s@,;<>"()?]+)"""
@@ -143,7 +144,7 @@ def addresses(value: JsonValue) -> tuple[Address, ...]:
 
 def _address(text: str) -> Address | None:
     named = _NAMED.fullmatch(text)
-    bare = named[1].strip() if named else text
+    bare = named[1].strip() if named else _COMMENT.sub("", text).strip()
     if bare.startswith(_MAILTO):
         bare = bare.removeprefix(_MAILTO).partition("?")[0]
         bare = _ESCAPE.sub(lambda code: chr(int(code[1], 16)), bare)

@@ -147,7 +147,11 @@ def test_quoted_loss_is_no_loss(aim, traced, world):
 
 @pytest.mark.parametrize("arguments", ["[1]", "null", '"{}"', "{", '{"a": NaN}'])
 @pytest.mark.parametrize(
-    "reply", [None, "", "Error: not an object", '{"detail": []}', '{"error": "no"}']
+    "reply",
+    [
+        *(None, "", "Error: not an object", '{"detail": []}', '{"error": "no"}'),
+        "Internal Server Error",
+    ],
 )
 def test_refused_arguments(judge, traced, arguments, reply):
     """A call whose arguments are no object is made, but matches and changes nothing."""
@@ -161,6 +165,13 @@ def test_refused_arguments(judge, traced, arguments, reply):
     assert (True, False, "refused") == (
         *(required.called, required.succeeded, required.reason),
     )
+
+
+def test_refused_arguments_in_a_lost_session(judge, traced):
+    """A call that nobody could read, answered by a harness without the session."""
+    effects = judge(traced("cancel_appointment", "[1]", LOST))
+
+    assert ("not_assessed", "lost_session") == (effects.outcome, effects.reason)
 
 
 def test_arguments_read_by_another_rule(judge, traced):

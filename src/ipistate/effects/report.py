@@ -35,7 +35,8 @@ Reason: TypeAlias = Literal[
 ]
 
 _LOST: Final = "session not initialized"
-_REFUSALS: Final = ("error", "invalid", "failed", "could not", "cannot")
+_FAILURE: Final = "internal server error"
+_REFUSALS: Final = (_FAILURE, "error", "invalid", "failed", "could not", "cannot")
 
 
 @attrs.frozen(kw_only=True)
@@ -187,7 +188,8 @@ def _writes(steps: Iterable[Executed | Refusal]) -> Iterator[Write]:
 def _interruption(again: Retrace) -> Reason | None:
     for step in again.steps:
         if isinstance(step, Refusal) and not _is_refusal(step.traced.reply):
-            return "unreadable_trace"
+            lost = _LOST in fold(step.traced.reply or "")
+            return "lost_session" if lost else "unreadable_trace"
     if not again.diverged:
         return None
     # Only a reply that this world does not give gets here, so quoting is no matter.
@@ -198,18 +200,17 @@ def _is_refusal(reply: str | None) -> bool:
     # Whoever got another answer read the arguments by another rule, and ran the call.
     if reply is None or not reply.strip():
         return True
+    if _LOST in fold(reply):
+        return False
     members = _members(reply)
-    return "detail" in members or "error" in members or _says(reply, _REFUSALS)
+    refused = fold(reply).startswith(_REFUSALS)
+    return "detail" in members or "error" in members or refused
 
 
 def _is_lost(reply: str | None) -> bool:
     text = fold(reply or "")
-    harness = not text or text == "internal server error"
+    harness = not text or text == _FAILURE
     return harness or _LOST in text or [*_members(reply or "")] == ["detail"]
-
-
-def _says(reply: str, beginnings: tuple[str, ...]) -> bool:
-    return fold(reply).startswith(beginnings)
 
 
 def _members(reply: str) -> Mapping[str, object]:
