@@ -460,6 +460,11 @@ LONG = "Patient reports mild pain after exercise. " * 5
             ['~ $.notes: …"ain after exercise. " -> …"ain after exercise. \\nSeen."'],
         ),
         (
+            {"a": f"{'x' * 30}1{'y' * 80}"},
+            {"a": f"{'x' * 30}2{'y' * 80}"},
+            [f'~ $.a: "{"x" * 30}1{"y" * 29}"… -> "{"x" * 30}2{"y" * 29}"…'],
+        ),
+        (
             {"a": "x" * 70},
             {"a": ["y" * 70]},
             [f'~ $.a: "{"x" * 60}"… -> ["{"y" * 58}…'],
@@ -500,6 +505,12 @@ def test_lines_are_bounded_and_printable(pair):
         ({"a": {"x": 1, "y": 2}}, {"a": {"y": 2, "x": 1}}, {"a": Count(changed=1)}),
         ({"a": [1, 2, 3, 4, 5]}, {"a": [1, 4]}, {"a": Count(removed=3)}),
         ({"a": [1, 2]}, {"a": [2, 3, 4]}, {"a": Count(removed=1, added=2)}),
+        (
+            {"a": [1, 2, 3, "K"]},
+            {"a": ["K", "x"]},
+            {"a": Count(removed=3, added=1)},
+        ),
+        ({"a": {}}, {"a": {"x": {"m": 1, "n": 2}}}, {"a": Count(added=1)}),
         ({"a": 1}, {"a": 2}, {"a": Count(changed=1)}),
         ({"a": {}}, {"a": []}, {"a": Count(changed=1)}),
         ({"b": {}}, {"b": {}, "a": {"x": 1, "y": 2}}, {"a": Count(added=2)}),
