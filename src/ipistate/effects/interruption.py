@@ -20,7 +20,7 @@ Reason: TypeAlias = Literal[
 
 _LOST: Final = "session not initialized"
 _FAILURE: Final = "internal server error"
-_REFUSALS: Final = (_FAILURE, "error", "invalid", "failed", "could not", "cannot")
+_REFUSALS: Final = (_FAILURE, "invalid", "failed", "error", "could not", "cannot")
 
 
 def interruption(again: Retrace) -> Reason | None:
