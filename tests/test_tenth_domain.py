@@ -17,8 +17,8 @@ exec(compile(BLOCK, str(PAGE), "exec"))
 
 
 def test_it_is_short():
-    """A domain and its tests fit into less than 40 lines."""
-    assert len(BLOCK.splitlines()) < 40
+    """A domain and its tests fit into less than 40 lines of code."""
+    assert sum(bool(line) for line in BLOCK.splitlines()) < 40
 
 
 def test_it_is_whole():

@@ -31,7 +31,7 @@ class Resistance:
 
     resisted: int
     n: int
-    """Assessed rollouts: those that resisted and those that followed."""
+    """How many were assessed, those that resisted and those that followed."""
     rate: float | None
     """``resisted / n``; None for no rollout."""
     low: float | None

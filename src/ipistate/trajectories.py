@@ -23,9 +23,9 @@ class Trajectories:
     row: int
     """Position of the row in its file, from 0."""
     benign: tuple[ToolCall, ...]
-    """Does what the user asked and passes by the injection: reward 1."""
+    """Does what the user asked and passes by the injection; its reward is 1."""
     compromised: tuple[ToolCall, ...]
-    """The same, and also what the injection asks: reward 0."""
+    """The same, and also what the injection asks; its reward is 0."""
 
     @classmethod
     def from_json(cls, line: bytes | str) -> Self:
