@@ -66,6 +66,19 @@ def test_the_extension_needs_a_token():
         ServerSettings(extension=True)
 
 
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"checkpoint_state_version": 2}, "need the extension"),
+        ({"checkpoint_state_version": 3, "extension": True}, "must be in"),
+    ],
+)
+def test_a_version_that_cannot_be_kept(settings, reason):
+    """Without histories there is nothing to write; nobody knows a version 3."""
+    with pytest.raises(ValueError, match=reason):
+        ServerSettings(checkpoint_token=Secret("t"), **settings)
+
+
 @pytest.mark.parametrize("given", [None, "Bearer wrong", "Bearer a-token2", "a-token"])
 async def test_every_route_needs_the_exact_token(extended, given):
     """401 before anything of a body is read, and nothing happens."""

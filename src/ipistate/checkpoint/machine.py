@@ -131,7 +131,7 @@ def _at_gate(gate: Gate, event: DataEvent, emit: Emit) -> Gate:
             return gate.end(event)
         case SessionsMade():
             return gate.make(event, emit)
-        case IdleFound():
+        case _:
             return gate.sweep(event, emit)
 
 
