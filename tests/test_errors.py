@@ -164,3 +164,20 @@ def test_json_path(segments, expected):
 def test_preview(value, expected):
     """A preview shows the type or the beginning of the text, in bounded space."""
     assert expected == preview(value)
+
+
+def test_an_error_of_an_inner_document_keeps_its_problems():
+    """Each of them is found below the place where the document stands."""
+    inner = SchemaError.of(
+        [
+            Problem("a", "$.x", "one", "1"),
+            Problem("b", "$", "two"),
+            Problem("c", "$[0]", "3"),
+        ]
+    )
+
+    assert [
+        Problem("a", '$.state["P-1"].x', "one", "1"),
+        Problem("b", '$.state["P-1"]', "two"),
+        Problem("c", '$.state["P-1"][0]', "3"),
+    ] == list(inner.below("state", "P-1").problems)

@@ -96,3 +96,15 @@ def test_a_value_that_is_used_stays():
     recent.put(b"c", 3)
 
     assert (1, None, 3) == (recent.get(b"a"), recent.get(b"b"), recent.get(b"c"))
+
+
+def test_a_value_that_is_discarded_makes_room():
+    """Its size counts no more; what is not known can be discarded, too."""
+    recent = Recent(2)
+    recent.put(b"a", 1)
+    recent.put(b"b", 2)
+    recent.discard(b"a")
+    recent.discard(b"unknown")
+    recent.put(b"c", 3)
+
+    assert (None, 2, 3) == (recent.get(b"a"), recent.get(b"b"), recent.get(b"c"))

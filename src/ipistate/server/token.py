@@ -64,7 +64,7 @@ class TokenLayer:
             await self._app(scope, receive, send)
             return
         client = scope.get("client") or (None,)
-        _log.warning("control call without the token", extra={"client": client[0]})
+        _log.warning("call without the token", extra={"client": client[0]})
         self._observer.refused("unauthorized")
         await _unauthorized()(scope, receive, send)
 
