@@ -110,7 +110,7 @@ async def test_an_unused_session_is_freed(idle, clock):
 
 
 async def test_every_request_is_a_use(idle, clock):
-    """Also one that is refused by its tool; asking the extension without effect is not."""
+    """Also one that is refused by its tool."""
     client = await idle()
     await client.seed()
     for _ in range(3):
@@ -119,6 +119,18 @@ async def test_every_request_is_a_use(idle, clock):
         client.shell.sweep()
 
     assert await is_there(client)
+
+
+async def test_looking_at_a_session_is_no_use(idle, clock):
+    """A GET does not pass the gate; whoever watches keeps nothing alive."""
+    client = await idle(extension=True)
+    await client.seed()
+    clock.now += IDLE - 1
+    looked = await client.extended("history")
+    clock.now += 1
+    client.shell.sweep()
+
+    assert (200, False) == (looked.status_code, await is_there(client))
 
 
 async def test_without_the_option_nothing_is_swept(idle, clock):

@@ -4,5 +4,7 @@ Needs the ``server`` extra. ``create_app`` gives the application, ``run`` serves
 
 A request passes the layers of ``app``. At the gate it becomes a *passage*, which the
 control machine lets in, holds back or refuses; ``shell`` performs what the machine
-decides. Worlds live in ``sessions``; those of repeated seeds come from the *pool*.
+decides. Sessions live in ``sessions``, as values that a *keeping* makes: worlds, or
+with the ``extension`` worlds and their history. Worlds of repeated seeds come from the
+*pool*. ``uses`` knows which sessions nobody uses.
 """

@@ -138,6 +138,7 @@ class Histories:
         return Session(exported)
 
 
+@attrs.frozen
 class LastingHistories(Histories):
     """The same, but checkpoints carry the log, too, so that it outlives a restore."""
 
