@@ -82,6 +82,12 @@ def test_what_is_no_id(text):
     assert MINTED.search(text) is None
 
 
+@pytest.mark.parametrize("word", ["A-", "AB-", "A", r"\nA-"])
+def test_ids_are_looked_for_in_hostile_texts(word):
+    """A text made of beginnings of ids takes no longer than its length says."""
+    assert [None] == [MINTED.search(word * 100_000)]
+
+
 @given(value=json_values(max_depth=20))
 def test_value_without_ids_stays(value):
     """A value is renamed wherever it has an id, and nowhere else."""

@@ -20,10 +20,11 @@ from ipistate.values import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-# The first lookahead is for speed. An id may follow an escape of JSON text (``\n``).
+# The first lookahead is for speed, and so is the bound: no text costs more than its
+# length. An id may follow an escape of JSON text (``\n``).
 MINTED: Final = re.compile(
     r"(?=[A-Z])(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=\\u[0-9a-f]{4}))"
-    r"((?:[A-Z]+-)+|[A-Z])([0-9A-F]{6})(?![0-9A-Za-z])"
+    r"((?:[A-Z]+-){1,8}|[A-Z])([0-9A-F]{6})(?![0-9A-Za-z])"
 )
 """A record id as tools mint it: ``CL-`` or ``A``, and six hex digits."""
 
