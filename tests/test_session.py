@@ -225,6 +225,15 @@ def test_a_key_tells_kinds_of_numbers_apart(number):
         session.once("k", "get_patient_record", {"patient_id": number})
 
 
+def test_a_key_is_the_same_after_storage():
+    """Two halves of a character are one key with it, before and after a checkpoint."""
+    session, step = clinic().once("\ud83d\ude00", *READ)
+
+    for kept in (session, session_from_json(session_to_json(session))):
+        assert kept.once("\U0001f600", *READ) == (kept, step)
+        assert kept.once("\ud83d\ude00", *READ) == (kept, step)
+
+
 def test_a_rewound_call_frees_its_key():
     """A key belongs to the log, so taking the call back takes it back, too."""
     session, _ = clinic().once("k", *READ)

@@ -15,7 +15,7 @@ from ipistate.environment import Environment
 from ipistate.errors import IpiStateError, preview
 from ipistate.tools import TOOLS, Tool
 from ipistate.transition import ToolCall, ToolError, Transition, call_tool
-from ipistate.values import EMPTY_OBJECT, identical
+from ipistate.values import EMPTY_OBJECT, identical, whole_text
 
 
 if TYPE_CHECKING:
@@ -119,7 +119,8 @@ class Session:
     ) -> tuple[Self, Step]:
         """Make a call at most once: a key that was used gives the recorded step.
 
-        A call that is refused (its step has an error) does not use up its key.
+        A call that is refused (its step has an error, or there is no such tool) does
+        not use up its key.
 
         Returns:
             The session, the same one if nothing was executed, and the call's step.
@@ -129,6 +130,7 @@ class Session:
             IdempotencyError: ``key_conflict``: the key was used for another call.
         """
         call = ToolCall(name, arguments)
+        key = whole_text(key)  # as it comes back from storage
         for step in self.log:
             if step.key == key:
                 _check_repeated(step, call)
