@@ -83,6 +83,15 @@ def test_messages_that_cannot_be_written(words, code):
     assert code == shell(words).returncode
 
 
+@pytest.mark.parametrize("words", ["diff - /dev/null", "replay -", "tasks check -"])
+def test_input_that_cannot_be_read(words):
+    """A closed standard input is exit code 3 and one line."""
+    result = shell(f"{words} <&-")
+
+    assert Exit.REFUSED == result.returncode
+    assert b"Error: standard input: Bad file descriptor\n" == result.stderr
+
+
 def shell(words):
     """Run the command from a shell, which can close its streams."""
     return subprocess.run(

@@ -145,3 +145,4 @@ def test_summary_names_collections_safely():
     found = diff({"a\x1b": [1, 2], "b": 1}, {"a\x1b": [3], "b": 1})
 
     assert r"2 operations; a\x1b 1 removed, 1 changed" == summary(found)
+    assert r"1 operation; a\n b 1 added" == summary(diff({}, {"a\n b": 1}))

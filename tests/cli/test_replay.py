@@ -345,6 +345,19 @@ def test_standard_input(run, stored):
     assert "10 rollouts: 10 same" in run("replay", "-", given=lines).stdout
 
 
+@pytest.mark.parametrize("verb", ["replay", "verify"])
+def test_standard_input_is_read_once(run, verb):
+    """Rollouts and task rows cannot both be standard input."""
+    result = run(verb, "-", "--tasks", "-")
+
+    assert (2, "") == (result.exit_code, result.stdout)
+
+
+def test_empty_standard_input_is_named(run):
+    """Standard input goes by its name in messages."""
+    assert "Error: standard input: the file has no rows\n" == run("replay", "-").stderr
+
+
 @pytest.mark.parametrize("name", ["none", "", "x" * 5000])
 def test_file_that_cannot_be_read(run, tmp_path, name):
     """A file that is not there, is a directory or has no possible name is refused."""

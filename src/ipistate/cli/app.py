@@ -135,7 +135,9 @@ def _run() -> int:
 
 def _open_closed_streams() -> None:
     # Writing to a closed stream is to fail, and no other file is to get its number.
-    # Notes that nobody wants are no failure.
+    # So is reading from one. Notes that nobody wants are no failure.
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_WRONLY))
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
     if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]

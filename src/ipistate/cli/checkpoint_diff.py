@@ -14,7 +14,7 @@ from ipistate.checkpoint.history import RecordedCodec
 from ipistate.cli.checkpoint import participants
 from ipistate.cli.diff import document, summary
 from ipistate.cli.exits import LEGEND, Exit, refusing
-from ipistate.cli.terminal import amount, emit, note, plain
+from ipistate.cli.terminal import amount, emit, note, one_line
 from ipistate.diff import Diff
 from ipistate.diff import diff as changes
 from ipistate.values import JsonObject, trusted_array, trusted_object
@@ -123,10 +123,11 @@ def diff(ctx: click.Context, *, before: Path, after: Path, as_json: bool) -> Non
 
 def _show(part: Part, sessions: tuple[Compared, ...]) -> None:
     before, after = (name or "none" for name in part.checkpoints.values())
-    click.echo(plain(f"{part.kind}/{part.instance}: checkpoint {before} -> {after}"))
+    head = f"{part.kind}/{part.instance}: checkpoint {before} -> {after}"
+    click.echo(one_line(head))
     for session in sessions:
         for line in session.lines():
-            click.echo(plain(f"  {line}"))
+            click.echo(one_line(f"  {line}"))
 
 
 def _reported(part: Part, sessions: tuple[Compared, ...]) -> JsonObject:

@@ -8,8 +8,8 @@ import attrs
 import click
 
 from ipistate.cli.exits import LEGEND, Exit, refusing
-from ipistate.cli.files import read_file
-from ipistate.cli.terminal import amount, emit, plain
+from ipistate.cli.files import check_one_stdin, read_file
+from ipistate.cli.terminal import amount, emit, one_line
 from ipistate.diff import Diff, diff
 from ipistate.environment import Environment
 from ipistate.errors import json_path
@@ -41,8 +41,7 @@ def command(
       ipistate call cancel_appointment -e world.json -a '{"appointment_id": "A-1"}' |
         tail -1 | ipistate diff world.json -
     """  # noqa: D301
-    if before == after == "-":
-        raise click.UsageError("only one of the two can be standard input")
+    check_one_stdin(before, after)
     if patch and as_json:
         raise click.UsageError("--patch is a JSON document of its own, without --json")
     found = diff(_world(before), _world(after))
@@ -52,7 +51,7 @@ def command(
         emit(trusted_object({"before": before, "after": after, **document(found)}))
     else:
         for line in (*found.lines(), summary(found)):
-            click.echo(plain(line))
+            click.echo(one_line(line))
     if found:
         ctx.exit(Exit.FINDINGS)
 
@@ -83,7 +82,9 @@ def summary(found: Diff) -> str:
     """Say in one line how much changed in which collections."""
     if not found:
         return "no difference"
-    parts = [f"{plain(str(n))} {_said(count)}" for n, count in found.counts().items()]
+    parts = [
+        f"{one_line(str(n))} {_said(count)}" for n, count in found.counts().items()
+    ]
     return "; ".join([amount(len(found.operations), "operation"), *parts])
 
 

@@ -48,6 +48,11 @@ class MissingExtraError(click.UsageError):
         )
 
 
+def shown(source: str) -> str:
+    """Name an input as messages do."""
+    return "standard input" if source == "-" else source
+
+
 @contextmanager
 def refusing(source: str) -> Generator[None]:
     """Turn what is wrong with an input into a refusal that names the input.
@@ -55,7 +60,7 @@ def refusing(source: str) -> Generator[None]:
     Raises:
         RefusedInputError: The input is not what it should be, or cannot be read.
     """
-    source = "standard input" if source == "-" else source
+    source = shown(source)
     try:
         yield
     except IpiStateError as error:

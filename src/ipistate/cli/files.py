@@ -9,7 +9,9 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from ipistate.cli.exits import RefusedInputError, refusing
+import click
+
+from ipistate.cli.exits import RefusedInputError, refusing, shown
 from ipistate.task import Task
 
 
@@ -33,6 +35,16 @@ def read_file(name: str) -> bytes:
     """
     with refusing(name):
         return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+
+
+def check_one_stdin(*names: str | None) -> None:
+    """Find out that two inputs would read the same stream.
+
+    Raises:
+        UsageError: More than one of the names is ``-``.
+    """
+    if names.count("-") > 1:
+        raise click.UsageError("only one input can be standard input")
 
 
 def check_writable(name: str) -> None:
@@ -70,7 +82,7 @@ def numbered_lines(name: str) -> Iterator[NumberedLine]:
                 found = True
                 yield NumberedLine(number, line.removesuffix(b"\n"))
     if not found:
-        raise RefusedInputError(f"{name}: the file has no rows")
+        raise RefusedInputError(f"{shown(name)}: the file has no rows")
 
 
 def _opened(name: str) -> AbstractContextManager[BinaryIO]:
@@ -85,6 +97,6 @@ def read_tasks(name: str) -> tuple[Task, ...]:
     """
     tasks: list[Task] = []
     for number, line in numbered_lines(name):
-        with refusing(f"{name}, line {number}"):
+        with refusing(f"{shown(name)}, line {number}"):
             tasks.append(Task.from_json(line))
     return tuple(tasks)

@@ -16,7 +16,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from ipistate.cli.terminal import plain, stderr_console
+from ipistate.cli.terminal import one_line, stderr_console
 
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Reading:
 
     def write(self, lines: Iterable[str]) -> None:
         """Write lines of hostile text to standard output, without the bar in between."""
-        told = [plain(line).replace("\n", "\\n") for line in lines]
+        told = [*map(one_line, lines)]
         if told:
             self._progress.stop()
             click.echo("\n".join(told))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ipistate.cli.exits import LEGEND, Exit
-from ipistate.cli.files import numbered_lines, read_tasks, size_of
+from ipistate.cli.files import check_one_stdin, numbered_lines, read_tasks, size_of
 from ipistate.cli.progress import reading
 from ipistate.cli.replayed import Replayed, Totals, replayed
 from ipistate.cli.rollouts import TaskIndex
@@ -64,6 +64,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
       ipistate replay rollouts.jsonl --tasks tasks.jsonl
       ipistate replay rollouts.jsonl --diff
     """  # noqa: D301
+    check_one_stdin(file, tasks)
     tools = strict_tools("replay --strict") if strict else TOOLS
     index, totals = TaskIndex(read_tasks(tasks) if tasks else ()), Totals()
     written = _with_changes if diff else Replayed.to_document

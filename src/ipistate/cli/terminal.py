@@ -36,6 +36,11 @@ def plain(text: str) -> str:
     return "".join(_shown(character) for character in text)
 
 
+def one_line(text: str) -> str:
+    """Write as ``plain`` does, newlines as well: no text can add a line of its own."""
+    return plain(text).replace("\n", "\\n")
+
+
 def _shown(character: str) -> str:
     if character == "\n" or (character.isprintable() and character not in _BIDI):
         return character

@@ -17,7 +17,7 @@ from ipistate.cli.effects import (
     told,
 )
 from ipistate.cli.exits import LEGEND, Exit
-from ipistate.cli.files import numbered_lines, read_tasks
+from ipistate.cli.files import check_one_stdin, numbered_lines, read_tasks
 from ipistate.cli.rollouts import TaskIndex, complete, read_rollout, with_world
 from ipistate.cli.terminal import amount, emit, plain, stdout_console
 from ipistate.errors import IpiStateError, preview
@@ -91,6 +91,7 @@ def command(
       ipistate verify rollouts.jsonl --tasks tasks.jsonl --json
       ipistate verify rollouts.jsonl --effects
     """  # noqa: D301
+    check_one_stdin(file, tasks)
     index = TaskIndex(read_tasks(tasks) if tasks else ())
     scored = score_effects if effects else score
     scores = [scored(number, text, index) for number, text in numbered_lines(file)]
