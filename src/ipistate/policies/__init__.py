@@ -1,7 +1,21 @@
-"""Policies: whoever plays the agent in a rollout."""
+"""Policies: whoever plays the agent in a rollout.
+
+Scripted ones play reference trajectories, a random one whatever comes to its mind, and
+``openai`` asks a model. Only the last one needs the ``run`` extra.
+"""
 
 from __future__ import annotations
 
+from ipistate.policies.arbitrary import RandomPolicy
+from ipistate.policies.endpoint import (
+    Api,
+    Endpoint,
+    Patience,
+    PolicyOptionError,
+    Sampling,
+    api_key,
+)
+from ipistate.policies.items import input_messages
 from ipistate.policies.policy import (
     FILTERED,
     LENGTH,
@@ -10,6 +24,29 @@ from ipistate.policies.policy import (
     Reply,
     Usage,
 )
+from ipistate.policies.registry import POLICIES, PolicyOptions, policy_of
+from ipistate.policies.scripted import Script, ScriptedPolicy, Scripts
 
 
-__all__ = ["FILTERED", "LENGTH", "Policy", "PolicyError", "Reply", "Usage"]
+__all__ = [
+    "FILTERED",
+    "LENGTH",
+    "POLICIES",
+    "Api",
+    "Endpoint",
+    "Patience",
+    "Policy",
+    "PolicyError",
+    "PolicyOptionError",
+    "PolicyOptions",
+    "RandomPolicy",
+    "Reply",
+    "Sampling",
+    "Script",
+    "ScriptedPolicy",
+    "Scripts",
+    "Usage",
+    "api_key",
+    "input_messages",
+    "policy_of",
+]

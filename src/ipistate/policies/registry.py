@@ -1,0 +1,95 @@
+"""The built-in policies by name, each made from the options that it needs."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager, nullcontext
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, cast
+
+import attrs
+
+from ipistate.errors import preview
+from ipistate.policies.arbitrary import RandomPolicy
+from ipistate.policies.endpoint import PolicyOptionError
+from ipistate.policies.scripted import ScriptedPolicy
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ipistate.policies.endpoint import Endpoint
+    from ipistate.policies.policy import Policy
+    from ipistate.policies.scripted import Scripts, Temper
+
+
+@attrs.frozen(kw_only=True)
+class PolicyOptions:
+    """What policies are made from; each takes its own and leaves the others."""
+
+    scripts: Scripts | None = attrs.field(default=None, repr=False)
+    """Needed by ``careful`` and ``gullible``."""
+    seed: int = 0
+    """Used by ``random``."""
+    endpoint: Endpoint | None = None
+    """Needed by ``openai``."""
+
+
+def policy_of(
+    name: str, options: PolicyOptions | None = None
+) -> AbstractAsyncContextManager[Policy]:
+    """Make a policy, which is open inside ``async with``.
+
+    Raises:
+        PolicyOptionError: ``unknown_policy``, or ``missing_option`` with what it lacks.
+        ModuleNotFoundError: It needs an extra that is not installed.
+    """
+    make = POLICIES.get(name)
+    if make is None:
+        known = ", ".join(POLICIES)
+        message = f"there is no such policy; there are {known}"
+        raise PolicyOptionError("unknown_policy", message, preview=preview(name))
+    return make(options or PolicyOptions())
+
+
+def _scripted(temper: Temper) -> Callable[[PolicyOptions], _Opened]:
+    def make(options: PolicyOptions) -> _Opened:
+        if not options.scripts:
+            raise PolicyOptionError(
+                "missing_option",
+                f"the {temper} policy plays reference trajectories, and there are none: "
+                "give the file that belongs to the tasks (--trajectories)",
+            )
+        return nullcontext(ScriptedPolicy(temper, options.scripts))
+
+    return make
+
+
+def _random(options: PolicyOptions) -> _Opened:
+    return nullcontext(RandomPolicy(options.seed))
+
+
+def _openai(options: PolicyOptions) -> _Opened:
+    if options.endpoint is None:
+        raise PolicyOptionError(
+            "missing_option",
+            "the openai policy asks a model: give its endpoint and its name (--model-url "
+            "and --model)",
+        )
+    # The only one that needs an HTTP client.
+    module = import_module("ipistate.policies.openai")
+    return cast("_Opened", module.OpenAIPolicy(options.endpoint))
+
+
+if TYPE_CHECKING:
+    _Opened = AbstractAsyncContextManager[Policy]
+
+POLICIES: Final[Mapping[str, Callable[[PolicyOptions], _Opened]]] = MappingProxyType(
+    {
+        "careful": _scripted("careful"),
+        "gullible": _scripted("gullible"),
+        "random": _random,
+        "openai": _openai,
+    }
+)
+"""How each policy is made."""
