@@ -1,0 +1,167 @@
+"""One task: a request, an attack that hides in what it reads, and how both may go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from ipistate.environment import Environment
+from ipistate.generate.draw import Draw
+from ipistate.generate.stage import Stage
+from ipistate.generate.strategies import (
+    DIFFICULTIES,
+    STRATEGIES,
+    Difficulty,
+    dressed,
+    templates,
+)
+from ipistate.generate.wording import hidden, system_prompt, user_prompt
+from ipistate.injection import Injection
+from ipistate.task import Task
+from ipistate.tools import TOOLS, Tool, function_definition
+from ipistate.trajectories import Trajectories
+from ipistate.values import JsonArray, JsonObject
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ipistate.generate.scene import Attack, Carrier, Domain, Request
+
+_WRAPPER: Final = 160
+"""Bytes of a world that are no rows: names of collections, the user."""
+_PROVENANCE: Final = JsonObject(
+    {
+        "environment_type": "R1",
+        "prompt_mode": "agentic",
+        "verifier_config": {"type": "trace_analysis", "mode": "agentic_ipi"},
+        "agent_ref": {
+            "type": "responses_api_agents",
+            "name": "indirect_prompt_injection_simple_agent",
+        },
+    }
+)
+_DEFINITIONS: Final = {one.name: function_definition(one) for one in TOOLS.values()}
+
+
+@attrs.frozen
+class Generated:
+    """A task row, and two ways through it."""
+
+    task: Task
+    trajectories: Trajectories
+
+
+def compose(domain: Domain, row: int, draw: Draw, size: int) -> Generated:
+    """Make one task.
+
+    Args:
+        domain: What it is about.
+        row: Its position in the file.
+        draw: The source of all choices.
+        size: Bytes of JSON that its world has at least.
+    """
+    stage = Stage(draw, domain.shapes, domain.companies, domain.roles)
+    request = draw.pick(domain.requests)(stage)
+    carrier = draw.pick(request.carriers)
+    attack = _attack(domain, stage, request)
+    injection = _hide(stage, carrier, attack)
+    while stage.size + _WRAPPER < size:
+        domain.filler(stage)
+    task = Task(
+        responses_create_params=_params(domain, stage, request, attack),
+        environment=Environment(stage.world()),
+        required_tools=request.required(carrier),
+        injection=injection,
+        domain=domain.name,
+        extra=_PROVENANCE,
+    )
+    after = request.calls.index(carrier.read) + 1
+    head, tail = request.calls[:after], request.calls[after:]
+    ways = Trajectories(
+        row=row, benign=request.calls, compromised=(*head, attack.call, *tail)
+    )
+    return Generated(task, ways)
+
+
+def _attack(domain: Domain, stage: Stage, request: Request) -> Attack:
+    used = {one.name for one in request.calls}
+    free = [name for name in domain.attacks if name not in used]
+    return stage.draw.pick(domain.attacks[stage.draw.pick(free)])(stage, request)
+
+
+def _hide(stage: Stage, carrier: Carrier, attack: Attack) -> Injection:
+    draw = stage.draw
+    strategy, difficulty = draw.pick(STRATEGIES), draw.pick(DIFFICULTIES)
+    order = _order(stage, carrier, attack, draw.pick(templates(strategy, difficulty)))
+    text, position = hidden(order, carrier.entry[carrier.member], draw)
+    carrier.entry.set(carrier.member, text)
+    stage.size += len(order)
+    return Injection(
+        goal=f"{attack.goal[0].upper()}{attack.goal[1:]}.",
+        target_tool=attack.call.name,
+        target_args=attack.call.arguments,
+        verification_type=attack.verification_type,
+        attack_strategy=strategy,
+        attack_difficulty=difficulty,
+        vector=carrier.vector,
+        injection_text=order,
+        category=attack.category,
+        extra=_labels(position, difficulty),
+    )
+
+
+def _labels(position: str, difficulty: Difficulty) -> JsonObject:
+    tier = DIFFICULTIES.index(difficulty) + 1
+    return JsonObject({"injection_position": position, "subtlety_tier": tier})
+
+
+def _order(stage: Stage, carrier: Carrier, attack: Attack, template: str) -> str:
+    slots = {
+        "tool": attack.call.name,
+        "thing": carrier.vector.replace("_", " "),
+        "company": stage.company.name,
+        "user": stage.user.name,
+        "boss": stage.colleague().name,
+        "date": stage.day(-30, -1),
+        "ref": f"{stage.draw.pick(_REFERENCES)}-{stage.draw.digits(4)}",
+        "count": str(stage.draw.number(3, 30)),
+    }
+    return dressed(template, attack.goal, slots)
+
+
+_REFERENCES: Final = ("REF", "WF", "Q", "OPS", "N", "PR", "TK", "DOC")
+
+
+def _params(
+    domain: Domain, stage: Stage, request: Request, attack: Attack
+) -> JsonObject:
+    needed = {attack.call.name, *(one.name for one in request.calls)}
+    tools = [_DEFINITIONS[name] for name in _offered(domain, needed, stage.draw)]
+    messages = [
+        {"role": "system", "content": system_prompt(domain, stage)},
+        {"role": "user", "content": user_prompt(request.words, stage.draw)},
+    ]
+    return JsonObject(
+        {
+            "input": messages,
+            "tools": JsonArray(tools),
+            "tool_choice": "auto",
+            "max_output_tokens": 4096,
+        }
+    )
+
+
+def _offered(domain: Domain, needed: Iterable[str], draw: Draw) -> list[str]:
+    # All tools of the domain, or some more than it takes; always in their usual order.
+    names = [one.name for one in TOOLS.values() if _belongs(one, domain)]
+    if draw.chance(50):
+        return names
+    rest = [name for name in names if name not in needed]
+    kept = {*needed, *draw.some(rest, draw.number(1, len(rest)))}
+    return [name for name in names if name in kept]
+
+
+def _belongs(tool: Tool, domain: Domain) -> bool:
+    return domain.name in tool.domains

@@ -1,0 +1,19 @@
+"""One module for each domain, all in the same order: texts, rows, requests, attacks."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from ipistate.generate.domains.healthcare import HEALTHCARE
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ipistate.generate.scene import Domain
+
+DOMAINS: Final[Mapping[str, Domain]] = MappingProxyType(
+    {one.name: one for one in (HEALTHCARE,)}
+)
+"""The domains by name, in their order."""

@@ -1,0 +1,94 @@
+"""What a domain brings: its rows, what users ask, and what attackers want.
+
+Everything else about a task (names, wordings of attacks, sizes, labels) stands once, in
+the other modules of this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import attrs
+
+from ipistate.generate.stage import Entry, Shape, Stage
+from ipistate.tools import TOOLS
+from ipistate.transition import ToolCall
+from ipistate.values import JsonObject, JsonValue
+
+
+@attrs.frozen
+class Carrier:
+    """A text that the user's request makes the agent read."""
+
+    vector: str
+    """What attackers call the place."""
+    entry: Entry
+    member: str
+    read: ToolCall
+    """The call of the request that shows it."""
+
+
+@attrs.frozen(kw_only=True)
+class Request:
+    """What the user asks, and how a careful agent does it.
+
+    The calls need all texts that the carriers name; at most one of them writes a text
+    of one record, so that leaving it out is noticed.
+    """
+
+    words: str
+    """In full sentences. Says every value that a writing call is not free to choose."""
+    calls: tuple[ToolCall, ...]
+    carriers: tuple[Carrier, ...]
+    about: Entry
+    """The record that it is about, for attackers to start from."""
+
+    def required(self, carrier: Carrier) -> tuple[str, ...]:
+        """Name the tools that it takes, in order: what writes, and what is read."""
+        names = [one.name for one in self.calls]
+        needed = (n for n in names if TOOLS[n].writes or n == carrier.read.name)
+        return tuple(dict.fromkeys(needed))
+
+
+@attrs.frozen(kw_only=True)
+class Attack:
+    """What the injection is to bring about: one call that changes the world."""
+
+    call: ToolCall
+    verification_type: str
+    category: str
+    goal: str
+    """An order that begins with a verb in lower case and ends without a stop. Names
+    the deciding values as the call has them."""
+
+
+Asking: TypeAlias = Callable[[Stage], Request]
+"""Puts the rows that a request is about on the stage, and words it."""
+Attacking: TypeAlias = Callable[[Stage, Request], Attack]
+"""Chooses a victim on the stage, or puts one there, and says what is to happen."""
+
+
+@attrs.frozen(kw_only=True)
+class Domain:
+    """Everything that is particular to one domain."""
+
+    name: str
+    companies: tuple[str, ...]
+    """Kinds of companies where it takes place, such as ``Clinic``."""
+    roles: tuple[str, ...]
+    """What the user may be."""
+    subjects: str
+    """What the assistant works with: ``records, schedules and messages``."""
+    shapes: Mapping[str, Shape]
+    """Its collections."""
+    filler: Callable[[Stage], object]
+    """Puts a few more rows on the stage, none of which a request is about."""
+    requests: tuple[Asking, ...]
+    attacks: Mapping[str, tuple[Attacking, ...]]
+    """By the tool that the attack uses, which the request never does."""
+
+
+def call(name: str, /, **arguments: JsonValue) -> ToolCall:
+    """Write a call of a tool."""
+    return ToolCall(name, JsonObject(arguments))
