@@ -15,15 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from ipistate.codec import encode
-from ipistate.policies.items import (
-    asked_in,
-    calls_in,
-    function_call,
-    kind,
-    message,
-    outputs_in,
-    text_of,
-)
+from ipistate.policies.items import asked_in, calls_in, kind, outputs_in, text_of
+from ipistate.policies.new_items import NewItems, words
 from ipistate.policies.policy import Reply
 from ipistate.transition import ToolCall
 from ipistate.values import (
@@ -73,13 +66,13 @@ class RandomPolicy:
         """Call one of the tools that are offered, or stop."""
         offered = [one for one in tools if isinstance(one.get("name"), str)]
         made = sum(1 for _ in calls_in(conversation))
-        asked = asked_in(conversation)
+        asked, new = asked_in(conversation), NewItems(conversation)
         if not offered or made >= self._drawing(asked).randint(1, MOST_CALLS):
-            item = message("That is all I can think of.", conversation)
+            item = new.message([words("That is all I can think of.")])
         else:
             drawing = self._drawing(conversation)
-            call = _Drawing(drawing, _words(conversation)).call(offered)
-            item = function_call(call, conversation)
+            call = _Drawing(drawing, _mentioned(conversation)).call(offered)
+            item = new.function_call(None, call.name, call.arguments)
         return Reply(items=(item,), model=f"random-{self.seed}")
 
     def _drawing(self, conversation: Sequence[JsonObject]) -> Random:
@@ -89,7 +82,7 @@ class RandomPolicy:
         return Random(int.from_bytes(told.digest()))  # noqa: S311 - no secret
 
 
-def _words(conversation: Sequence[JsonObject]) -> list[str]:
+def _mentioned(conversation: Sequence[JsonObject]) -> list[str]:
     spoken = [
         text_of(item.get("content")) for item in conversation if kind(item) == "message"
     ]

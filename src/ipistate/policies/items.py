@@ -8,9 +8,8 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from ipistate.codec import encode, render
+from ipistate.codec import encode
 from ipistate.values import (
-    EMPTY_ARRAY,
     JsonArray,
     JsonObject,
     JsonValue,
@@ -21,8 +20,6 @@ from ipistate.values import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from ipistate.transition import ToolCall
 
 TEXT_PARTS: Final = ("text", "input_text", "output_text")
 _ASKING: Final = ("system", "developer", "user")
@@ -59,10 +56,11 @@ def outputs_in(conversation: Sequence[JsonObject]) -> Iterator[str]:
 
 def asked_in(conversation: Sequence[JsonObject]) -> tuple[JsonObject, ...]:
     """Return the messages in front, before anybody has answered them."""
-    return tuple(takewhile(_asks, conversation))
+    return tuple(takewhile(asks, conversation))
 
 
-def _asks(item: JsonObject) -> bool:
+def asks(item: JsonObject) -> bool:
+    """Tell whether an item is a message that is to be answered."""
     return kind(item) == "message" and item.get("role") in _ASKING
 
 
@@ -86,31 +84,6 @@ def input_messages(params: JsonObject) -> tuple[JsonObject, ...]:
     return tuple(one for one in listed if isinstance(one, JsonObject))
 
 
-def function_call(call: ToolCall, conversation: Sequence[JsonObject]) -> JsonObject:
-    """Write a function call as the next item of a conversation."""
-    number = sum(1 for _ in calls_in(conversation))
-    return JsonObject(
-        {
-            "type": "function_call",
-            "call_id": f"call_{number}",
-            "name": call.name,
-            "arguments": render(call.arguments),
-            "id": f"fc_{number}",
-            "status": "completed",
-        }
-    )
-
-
-def message(text: str, conversation: Sequence[JsonObject]) -> JsonObject:
-    """Write words of the assistant as the next item of a conversation."""
-    said = [one for one in conversation if one.get("role") == "assistant"]
-    part = JsonObject({"type": "output_text", "text": text, "annotations": EMPTY_ARRAY})
-    return JsonObject(
-        {
-            "type": "message",
-            "id": f"msg_{len(said)}",
-            "role": "assistant",
-            "status": "completed",
-            "content": JsonArray([part]),
-        }
-    )
+def count(value: JsonValue) -> int:
+    """Read a number of tokens; 0 for what is none."""
+    return max(value, 0) if type(value) is int else 0

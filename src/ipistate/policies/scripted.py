@@ -12,14 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 import attrs
 
 from ipistate.codec import encode, render
-from ipistate.policies.items import (
-    calls_in,
-    fingerprint,
-    function_call,
-    input_messages,
-    message,
-    outputs_in,
-)
+from ipistate.policies.items import calls_in, fingerprint, input_messages, outputs_in
+from ipistate.policies.new_items import NewItems, words
 from ipistate.policies.policy import PolicyError, Reply
 
 
@@ -164,11 +158,11 @@ class ScriptedPolicy:
         """
         del tools
         plan = self.scripts.script(conversation).plan(self.name, conversation)
-        call = _next(plan, conversation)
+        call, new = _next(plan, conversation), NewItems(conversation)
         if call is None:
-            item = message(CLOSING, conversation)
+            item = new.message([words(CLOSING)])
         else:
-            item = function_call(call, conversation)
+            item = new.function_call(None, call.name, call.arguments)
         return Reply(items=(item,), model=f"scripted-{self.name}")
 
 

@@ -1,0 +1,159 @@
+"""Conversations and replies in the form of the Chat Completions API.
+
+A turn of the assistant (words and calls between two answers of tools) is one message
+there. Reasoning is read from replies, and never sent back.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from ipistate.errors import SchemaError, json_path, preview
+from ipistate.policies.items import count, kind, text_of
+from ipistate.policies.new_items import NewItems, words, written
+from ipistate.policies.policy import FILTERED, LENGTH, Reply, Usage
+from ipistate.values import EMPTY_OBJECT, JsonArray, JsonObject, JsonValue
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from ipistate.policies.endpoint import Endpoint
+
+PATH: Final = "/chat/completions"
+_REASONS: Final[Mapping[object, str]] = {"length": LENGTH, "content_filter": FILTERED}
+_REASONING: Final = ("reasoning_content", "reasoning")
+_ROLES: Final = {"developer": "system"}
+"""What only some endpoints know, by what all of them do."""
+
+
+def request(
+    endpoint: Endpoint, conversation: Sequence[JsonObject], tools: Sequence[JsonObject]
+) -> JsonObject:
+    """Write the body of a request for the next message."""
+    sampling = endpoint.sampling
+    body = {
+        "model": endpoint.model,
+        "messages": [*messages(conversation)],
+        "tools": [*_definitions(tools)] or None,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "max_tokens": sampling.max_output_tokens,
+    }
+    return JsonObject({n: value for n, value in body.items() if value is not None})
+
+
+def messages(conversation: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    """Translate items into messages; items of other kinds are left out."""
+    for answers, group in groupby(conversation, _is_answer):
+        if answers:
+            yield from _answer([*group])
+        else:
+            yield from (one for item in group if (one := _asked(item)) is not None)
+
+
+def _is_answer(item: JsonObject) -> bool:
+    if kind(item) == "message":
+        return item.get("role") == "assistant"
+    return kind(item) in {"function_call", "reasoning"}
+
+
+def _asked(item: JsonObject) -> JsonObject | None:
+    match kind(item):
+        case "message":
+            role = item.get("role")
+            text = text_of(item.get("content"))
+            return JsonObject({"role": _ROLES.get(str(role), role), "content": text})
+        case "function_call_output":
+            members = {"role": "tool", "tool_call_id": item.get("call_id")}
+            return JsonObject({**members, "content": text_of(item.get("output"))})
+        case _:
+            return None
+
+
+def _answer(items: Sequence[JsonObject]) -> Iterator[JsonObject]:
+    said = [text_of(one.get("content")) for one in items if kind(one) == "message"]
+    calls = [_sent(one) for one in items if kind(one) == "function_call"]
+    text = "\n".join(said)
+    if calls:
+        members = {"role": "assistant", "content": text or None, "tool_calls": calls}
+        yield JsonObject(members)
+    elif said:
+        yield JsonObject({"role": "assistant", "content": text})
+
+
+def _sent(call: JsonObject) -> JsonObject:
+    function = {"name": call.get("name"), "arguments": call.get("arguments")}
+    members = {"id": call.get("call_id"), "type": "function"}
+    return JsonObject({**members, "function": JsonObject(function)})
+
+
+def _definitions(tools: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    for tool in tools:
+        if tool.get("type", "function") == "function":
+            inner = {name: part for name, part in tool.items() if name != "type"}
+            yield JsonObject({"type": "function", "function": JsonObject(inner)})
+
+
+def reply(document: JsonObject, conversation: Sequence[JsonObject]) -> Reply:
+    """Translate a completion; of several choices the first one counts.
+
+    Raises:
+        SchemaError: It is none, with the path of what is wrong.
+    """
+    choices = document.get("choices")
+    if not isinstance(choices, JsonArray) or not choices:
+        raise _mismatch("a completion has choices", "$.choices", choices)
+    first = choices[0]
+    message = first.get("message") if isinstance(first, JsonObject) else None
+    if not isinstance(first, JsonObject) or not isinstance(message, JsonObject):
+        raise _mismatch("a choice has a message", "$.choices[0].message", first)
+    usage = document.get("usage")
+    usage = usage if isinstance(usage, JsonObject) else EMPTY_OBJECT
+    return Reply(
+        items=tuple(_items(message, NewItems(conversation))),
+        usage=Usage(
+            count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
+        ),
+        incomplete_reason=_REASONS.get(first.get("finish_reason")),
+        model=written(document.get("model") or ""),
+    )
+
+
+def _items(message: JsonObject, new: NewItems) -> Iterator[JsonObject]:
+    for name in _REASONING:
+        if isinstance(thought := message.get(name), str) and thought:
+            yield new.reasoning(thought)
+            break
+    if parts := [*_parts(message)]:
+        yield new.message(parts)
+    calls = message.get("tool_calls")
+    if calls is not None and not isinstance(calls, JsonArray):
+        where = "$.choices[0].message.tool_calls"
+        raise _mismatch("tool calls are an array", where, calls)
+    for index, call in enumerate(calls or ()):
+        yield _call(call, new, ("choices", 0, "message", "tool_calls", index))
+
+
+def _parts(message: JsonObject) -> Iterator[JsonObject]:
+    content, refusal = message.get("content"), message.get("refusal")
+    if not isinstance(content, str | JsonArray | None):
+        where = "$.choices[0].message.content"
+        raise _mismatch("content is a text, parts or null", where, content)
+    if text := text_of(content):
+        yield words(text)
+    if isinstance(refusal, str) and refusal:
+        yield JsonObject({"type": "refusal", "refusal": refusal})
+
+
+def _call(call: Any, new: NewItems, path: tuple[str | int, ...]) -> JsonObject:
+    function = call.get("function") if isinstance(call, JsonObject) else None
+    name = function.get("name") if isinstance(function, JsonObject) else None
+    if not isinstance(function, JsonObject) or not isinstance(name, str) or not name:
+        raise _mismatch("a tool call names a function", json_path(path), call)
+    return new.function_call(call.get("id"), name, function.get("arguments"))
+
+
+def _mismatch(message: str, path: str, value: JsonValue) -> SchemaError:
+    return SchemaError("wrong_type", message, path, preview(value))

@@ -1,0 +1,112 @@
+"""Requests and replies in the form of the Responses API, which items have already."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ipistate.errors import SchemaError, json_path, preview
+from ipistate.policies.items import count, kind
+from ipistate.policies.new_items import NewItems, words, written
+from ipistate.policies.policy import LENGTH, Reply, Usage
+from ipistate.values import (
+    EMPTY_OBJECT,
+    JsonArray,
+    JsonObject,
+    JsonValue,
+)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ipistate.policies.endpoint import Endpoint
+
+PATH: Final = "/responses"
+_ENDED: Final = ("completed", "incomplete", None)
+
+
+def request(
+    endpoint: Endpoint, conversation: Sequence[JsonObject], tools: Sequence[JsonObject]
+) -> JsonObject:
+    """Write the body of a request for the next items."""
+    sampling = endpoint.sampling
+    body = {
+        "model": endpoint.model,
+        "input": [*conversation],
+        "tools": [*tools] or None,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "max_output_tokens": sampling.max_output_tokens,
+    }
+    return JsonObject({n: value for n, value in body.items() if value is not None})
+
+
+def reply(document: JsonObject, conversation: Sequence[JsonObject]) -> Reply:
+    """Read a response; items of kinds that no agent of ours can have are left out.
+
+    Raises:
+        SchemaError: It is none, with the path of what is wrong.
+    """
+    output, status = document.get("output"), document.get("status")
+    if not isinstance(output, JsonArray):
+        raise _mismatch("a response has an array of items", "$.output", output)
+    if status not in _ENDED:
+        raise _mismatch("a response has come to its end", "$.status", status)
+    usage = document.get("usage")
+    usage = usage if isinstance(usage, JsonObject) else EMPTY_OBJECT
+    return Reply(
+        items=tuple(_items(output, NewItems(conversation))),
+        usage=Usage(
+            count(usage.get("input_tokens")), count(usage.get("output_tokens"))
+        ),
+        incomplete_reason=_reason(document),
+        model=written(document.get("model") or ""),
+    )
+
+
+def _reason(document: JsonObject) -> str | None:
+    details = document.get("incomplete_details")
+    reason = details.get("reason") if isinstance(details, JsonObject) else None
+    if isinstance(reason, str):
+        return reason
+    return LENGTH if document.get("status") == "incomplete" else None
+
+
+def _items(output: JsonArray, new: NewItems) -> Iterator[JsonObject]:
+    for index, item in enumerate(output):
+        if not isinstance(item, JsonObject):
+            where = json_path(("output", index))
+            raise _mismatch("an item is an object", where, item)
+        match kind(item):
+            case "function_call":
+                yield _call(item, new, index)
+            case "message":
+                yield new.message(_parts(item.get("content"), index), item)
+            case "reasoning":
+                yield new.reasoning(None, item)
+            case _:
+                pass
+
+
+def _call(item: JsonObject, new: NewItems, index: int) -> JsonObject:
+    name = item.get("name")
+    if not isinstance(name, str) or not name:
+        where = json_path(("output", index, "name"))
+        raise _mismatch("a function call has a name", where, name)
+    return new.function_call(item.get("call_id"), name, item.get("arguments"), item)
+
+
+def _parts(content: Any, index: int) -> Sequence[JsonObject]:
+    if isinstance(content, str):
+        return [words(content)]
+    where = json_path(("output", index, "content"))
+    if not isinstance(content, JsonArray):
+        raise _mismatch("a message has parts", where, content)
+    parts = [part for part in content if isinstance(part, JsonObject)]
+    if len(parts) < len(content):
+        raise _mismatch("a part is an object", where, content)
+    return parts
+
+
+def _mismatch(message: str, path: str, value: JsonValue) -> SchemaError:
+    return SchemaError("wrong_type", message, path, preview(value))
