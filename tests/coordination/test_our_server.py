@@ -16,7 +16,7 @@ from ipistate.coordination import (
     RestoreFailedError,
     discover_urls,
 )
-from ipistate.demo.process import ServerProcess
+from ipistate.rollouts.process import ServerProcess, serve
 
 
 pytestmark = pytest.mark.anyio
@@ -196,7 +196,7 @@ async def test_over_the_loopback(tmp_path):
     options = ["--checkpoint-token-file", str(tmp_path / "token")]
     async with (
         ControlClient(TOKEN) as client,
-        await ServerProcess.start(options, tmp_path / "log") as process,
+        await ServerProcess.start(serve(*options), tmp_path / "log") as process,
         httpx.AsyncClient(base_url=process.url) as agent,
     ):
         coordinator = Coordinator(
@@ -211,7 +211,7 @@ async def test_over_the_loopback(tmp_path):
             await discover_urls([process.url], client)
     async with (
         ControlClient(TOKEN) as client,
-        await ServerProcess.start(options, tmp_path / "log") as process,
+        await ServerProcess.start(serve(*options), tmp_path / "log") as process,
     ):
         fresh = Coordinator(
             await discover_urls([process.url], client, required=()), client

@@ -14,12 +14,13 @@ import pytest
 from ipistate import Task, builtin
 from ipistate.checkpoint.episode import EpisodeId
 from ipistate.coordination import CoordinationError
-from ipistate.demo import process, workplace
+from ipistate.demo import workplace
 from ipistate.demo.connection import Connection, UnexpectedReplyError
 from ipistate.demo.control import Control
 from ipistate.demo.play import Recording, play_on, play_to_cut
-from ipistate.demo.process import ServerFailedError, ServerProcess
 from ipistate.demo.run import run
+from ipistate.rollouts import process
+from ipistate.rollouts.process import ServerFailedError, ServerProcess, serve
 
 
 DEMO = [sys.executable, "-m", "ipistate", "demo"]
@@ -195,7 +196,7 @@ def test_directory_in_use(tmp_path):
 
 
 async def _fail_to_start(log):
-    await ServerProcess.start(["--workers", "2"], log)
+    await ServerProcess.start(serve("--workers", "2"), log)
 
 
 def test_server_that_does_not_start(run_async, tmp_path):
@@ -210,7 +211,7 @@ def test_server_that_does_not_start(run_async, tmp_path):
 
 async def _without_seed(log):
     async with (
-        await ServerProcess.start([], log) as server,
+        await ServerProcess.start(serve(), log) as server,
         Connection(server.url, 1) as connection,
     ):
         await connection.episode(EpisodeId("r")).post("get_messages", b"{}")
@@ -226,7 +227,7 @@ def test_refused_call(run_async, tmp_path):
 
 async def _orphaned(rollout, log):
     async with (
-        await ServerProcess.start([], log) as server,
+        await ServerProcess.start(serve(), log) as server,
         Connection(server.url, 1) as connection,
     ):
         begun = await play_to_cut(connection, rollout)
@@ -247,7 +248,7 @@ def test_episode_without_a_server(run_async, rollouts, tmp_path):
 
 async def _strangers(rollout, log):
     async with (
-        await ServerProcess.start([], log) as server,
+        await ServerProcess.start(serve(), log) as server,
         Connection(server.url, 1) as connection,
     ):
         return await play_on(connection, rollout, Recording())
@@ -262,7 +263,7 @@ def test_episode_that_the_server_does_not_know(run_async, rollouts, tmp_path):
 
 async def _refusals(log):
     async with (
-        await ServerProcess.start([], log) as server,
+        await ServerProcess.start(serve(), log) as server,
         Connection(server.url, 1) as connection,
     ):
         client = connection.episode(None)
@@ -291,7 +292,7 @@ def test_checkpoint_that_is_blocked(run_async):
 
 
 async def _stubborn(log):
-    server = await ServerProcess.start([], log)
+    server = await ServerProcess.start(serve(), log)
     return await server.stop()
 
 

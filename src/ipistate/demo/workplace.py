@@ -15,8 +15,8 @@ from ipistate.checkpoint.state import EnvironmentCodec
 from ipistate.coordination import ControlClient, Coordinator, discover_urls
 from ipistate.demo.connection import Connection
 from ipistate.demo.control import Control
-from ipistate.demo.process import ServerProcess
 from ipistate.environment import Environment
+from ipistate.rollouts.process import ServerProcess, serve
 
 
 if TYPE_CHECKING:
@@ -89,7 +89,9 @@ class Workplace:
         options = ["--instance-name", INSTANCE]
         options += ["--checkpoint-token-file", str(token_file)]
         try:
-            process = await ServerProcess.start(options, self.root / f"{name}.log")
+            process = await ServerProcess.start(
+                serve(*options), self.root / f"{name}.log"
+            )
         finally:
             token_file.unlink()
         async with (

@@ -7,6 +7,7 @@ import atexit
 import os
 import re
 import signal
+import subprocess
 import sys
 
 from contextlib import suppress
@@ -26,12 +27,18 @@ STOP_SECONDS: Final = 5.0
 _READY: Final = re.compile(rb"serving on (http://\S+)")
 
 
+def serve(*options: str) -> tuple[str, ...]:
+    """Return the command of ``ipistate serve`` on a free port of the loopback interface."""
+    address = ("--host", "127.0.0.1", "--port", "0")
+    return ("-m", "ipistate", "serve", *address, *options)
+
+
 class ServerFailedError(IpiStateError):
     """A server process ended, or said nothing, before it was ready."""
 
 
 class ServerProcess:
-    """``python -m ipistate serve``, ready to answer; killed when the context ends.
+    """A process that serves, ready to answer; killed when the context ends.
 
     Args:
         process: The process, the leader of its group.
@@ -49,25 +56,30 @@ class ServerProcess:
         atexit.register(self._kill)
 
     @classmethod
-    async def start(cls, options: Sequence[str], log: Path) -> Self:
-        """Start a server on a free port of the loopback interface.
+    async def start(
+        cls, command: Sequence[str], log: Path, given: bytes | None = None
+    ) -> Self:
+        """Start a server and wait for its readiness line.
 
         Args:
-            options: Further options of ``ipistate serve``.
+            command: What this interpreter runs, such as ``serve(...)``.
             log: File for what the server writes to standard error.
+            given: Written to its standard input, which stays open; None for no input.
 
         Raises:
             ServerFailedError: It did not become ready; the message says what it wrote.
         """
         process = await asyncio.create_subprocess_exec(
-            *[sys.executable, "-m", "ipistate", "serve"],
-            *["--host", "127.0.0.1", "--port", "0", *options],
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
+            sys.executable,
+            *command,
+            stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             start_new_session=True,
         )
         try:
+            if given is not None and process.stdin is not None:
+                process.stdin.write(given)
             url = await _readiness(process, log)
         except BaseException:
             _signal(process, signal.SIGKILL)
@@ -85,6 +97,11 @@ class ServerProcess:
         trace: TracebackType | None,
     ) -> None:
         await self.stop()
+
+    @property
+    def status(self) -> int | None:
+        """The exit status; None while it runs."""
+        return self._process.returncode
 
     @property
     def pid(self) -> int:
