@@ -100,7 +100,8 @@ def test_json(document, checkpoint, tmp_path):
 def test_an_existing_directory_is_refused(run, checkpoint, tmp_path):
     """Nothing is written over, not even the original."""
     (tmp_path / "out").mkdir()
-    for out in (checkpoint, tmp_path / "out", tmp_path / "no" / "parent"):
+    inside = checkpoint / "gym" / "out"
+    for out in (checkpoint, tmp_path / "out", tmp_path / "no" / "parent", inside):
         before = files(tmp_path)
         result = run("checkpoint", "migrate", checkpoint, out, "--to", "2")
 

@@ -17,7 +17,7 @@ from ipistate.checkpoint.recorded import RecordedSession
 from ipistate.checkpoint.records import EncodedStates
 from ipistate.checkpoint.state import IPICheckpointState
 from ipistate.cli.checkpoint import GYM, participants
-from ipistate.cli.exits import LEGEND, refusing
+from ipistate.cli.exits import LEGEND, RefusedInputError, refusing
 from ipistate.cli.terminal import amount, emit, note, plain
 
 
@@ -82,6 +82,8 @@ def migrate(*, directory: Path, out: Path, version: str, as_json: bool) -> None:
     \b
       ipistate checkpoint migrate /ckpt/step-120 /ckpt/step-120-v2 --to 2
     """  # noqa: D301
+    if directory.resolve() in out.resolve().parents:
+        raise RefusedInputError(f"{out}: is inside {directory}, which stays as it is")
     parts = [_read(one, version) for one in participants(directory, None, None)]
     with _made(out):
         for part in parts:
