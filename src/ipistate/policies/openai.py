@@ -1,0 +1,157 @@
+"""A model behind an OpenAI-compatible endpoint, asked again when it fails in passing.
+
+Needs the ``run`` extra.
+"""
+
+from __future__ import annotations
+
+
+try:
+    import tenacity
+
+    from ipistate.policies.wire import Wire
+except ModuleNotFoundError as _error:
+    raise ModuleNotFoundError(
+        f"the openai policy needs {_error.name}: pip install 'ipistate[run]'",
+        name=_error.name,
+    ) from _error
+
+import asyncio
+import time
+
+from typing import TYPE_CHECKING, Final, Self
+
+import attrs
+
+from ipistate.policies import chat, responses
+from ipistate.policies.endpoint import Api
+from ipistate.policies.refusals import PassingError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from types import TracebackType
+
+    import httpx
+
+    from ipistate.policies.endpoint import Endpoint, Patience
+    from ipistate.policies.policy import Reply
+    from ipistate.values import JsonObject
+
+MALFORMED_TRIES: Final = 2
+"""How often a reply is asked for when those that come make no sense."""
+
+
+@attrs.frozen
+class _Form:
+    """How an API wants to be asked, and how it replies."""
+
+    path: str
+    request: Callable[
+        [Endpoint, Sequence[JsonObject], Sequence[JsonObject]], JsonObject
+    ]
+    reply: Callable[[JsonObject, Sequence[JsonObject]], Reply]
+
+
+_FORMS: Final[Mapping[Api, _Form]] = {
+    Api.RESPONSES: _Form(responses.PATH, responses.request, responses.reply),
+    Api.CHAT: _Form(chat.PATH, chat.request, chat.reply),
+}
+
+
+class OpenAIPolicy:
+    """Asks a model for the next items.
+
+    An asynchronous context manager, because it keeps connections. A failure that may
+    pass is waited for and asked again, as often and as long as the endpoint's patience
+    says; nobody else's turn is held up by the waiting.
+
+    Args:
+        endpoint: The model, and how to ask it.
+        transport: Sends the requests instead of the network, for tests.
+        sleep: Waits for so many seconds.
+        now: Tells the seconds since 1970.
+    """
+
+    name: Final = "openai"
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._endpoint = endpoint
+        self._form = _FORMS[endpoint.api]
+        self._wire = Wire(endpoint, self._form.path, now, transport)
+        self._turns = asyncio.Semaphore(endpoint.concurrency)
+        self._sleep = sleep
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._wire.aclose()
+
+    async def respond(
+        self, conversation: Sequence[JsonObject], tools: Sequence[JsonObject]
+    ) -> Reply:
+        """Ask for the next items, until there are some or there is no hope.
+
+        Raises:
+            EndpointError: The last try's failure.
+        """
+        body = self._form.request(self._endpoint, conversation, tools)
+
+        async def ask() -> Reply:
+            async with self._turns:
+                return await self._wire.ask(
+                    body, lambda document: self._form.reply(document, conversation)
+                )
+
+        patience = self._endpoint.patience
+        trying = tenacity.AsyncRetrying(
+            sleep=self._sleep,
+            wait=_pauses(patience),
+            retry=_hope(patience),
+            stop=tenacity.stop_after_attempt(patience.tries),
+            reraise=True,
+        )
+        return await trying(ask)
+
+
+def _failure(state: tenacity.RetryCallState) -> BaseException | None:
+    return state.outcome.exception() if state.outcome else None
+
+
+def _hope(patience: Patience) -> Callable[[tenacity.RetryCallState], bool]:
+    def is_worth_a_try(state: tenacity.RetryCallState) -> bool:
+        error = _failure(state)
+        if not isinstance(error, PassingError):
+            return False
+        if error.code == "malformed_reply" and state.attempt_number >= MALFORMED_TRIES:
+            return False
+        return (error.pause or 0) <= patience.longest_wish
+
+    return is_worth_a_try
+
+
+def _pauses(patience: Patience) -> Callable[[tenacity.RetryCallState], float]:
+    # Random, and on top of what the endpoint asks for, so that not all come at once.
+    spread = tenacity.wait_random_exponential(
+        multiplier=patience.backoff, max=patience.longest_pause
+    )
+
+    def pause(state: tenacity.RetryCallState) -> float:
+        error = _failure(state)
+        wish = error.pause if isinstance(error, PassingError) else None
+        return (wish or 0.0) + spread(state)
+
+    return pause
