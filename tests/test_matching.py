@@ -159,6 +159,22 @@ def test_folding_twice(text):
     assert fold(fold(text)) == fold(text)
 
 
+@given(st.text("a\u0301\u0323\u0f73\u00c5\uac01\u0345", max_size=40))
+def test_folding_long_texts(text):
+    """Long texts are folded as short ones are; the interpreter has to sort less."""
+    long = "b " * 1_000 + text
+
+    assert fold(long) == ("b " * 1_000 + fold(text)).strip()
+
+
+def test_a_long_run_of_marks():
+    """Half a million marks out of order, which sorting by insertion never finishes."""
+    above, below = "\u0301", "\u0323"
+    mixed = "a" + (above + below) * 250_000
+
+    assert fold(mixed) == fold("a" + below * 250_000 + above * 250_000)
+
+
 @given(json_values(), json_values())
 def test_total(target, value):
     """Any JSON can be compared with any other, as a value and as a recipient."""

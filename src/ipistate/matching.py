@@ -10,7 +10,7 @@ import re
 import unicodedata
 
 from decimal import Decimal
-from itertools import chain
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -27,18 +27,19 @@ RECIPIENTS: Final = ("recipient", "to", "recipients")
 # Characters that nobody sees and that are of no category of their own: together with
 # the category Cf, what Unicode calls Default_Ignorable_Code_Point.
 _UNSEEN: Final = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0"
-    "\U000e0000-\U000e0fff]"
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0"
+    "\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
 _NUMBER: Final = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,6})?")
 _PARTS: Final = re.compile(r'(?:"[^"]*"|<[^<>]*>|[^,;])+')
-_NAMED: Final = re.compile(r'(?:"[^"]*" ?|[^"<>@]*)<([^<>]*)>')
+_NAMED: Final = re.compile(r'(?:"[^"]*" ?|[^"<>@]*|[^"<>,;]*)<([^<>]*)>')
 _COMMENT: Final = re.compile(r" ?\([^()]*\)")
 _ESCAPE: Final = re.compile("%([2-7][0-9a-f])")
 _MAILBOX: Final = re.compile(
     r"""([^\s@,;<>"()+]+)(?:\+([^\s@,;<>"()]*))?@([^\s@,;<>"()?]+)"""
 )
 _MAILTO: Final = "mailto:"
+_LONG: Final = 1_000
 
 
 @attrs.frozen
@@ -65,9 +66,21 @@ def fold(text: str) -> str:
     seen = text
     if not text.isascii():
         shown = (c for c in text if unicodedata.category(c) != "Cf")
-        seen = unicodedata.normalize("NFKC", _UNSEEN.sub("", "".join(shown)))
-    folded = unicodedata.normalize("NFKC", seen.casefold())
-    return " ".join(folded.split())
+        seen = _composed(_UNSEEN.sub("", "".join(shown)))
+    return " ".join(_composed(seen.casefold()).split())
+
+
+def _composed(text: str) -> str:
+    # The interpreter sorts a run of combining marks by insertion, in quadratic time.
+    if len(text) > _LONG and not text.isascii():
+        text = "".join(_in_order(text))
+    return unicodedata.normalize("NFKC", text)
+
+
+def _in_order(text: str) -> Iterator[str]:
+    apart = chain.from_iterable(unicodedata.normalize("NFKD", c) for c in text)
+    for combines, run in groupby(apart, lambda c: unicodedata.combining(c) > 0):
+        yield from sorted(run, key=unicodedata.combining) if combines else run
 
 
 def matches(target: JsonValue, given: JsonValue) -> bool:
@@ -143,11 +156,12 @@ def addresses(value: JsonValue) -> tuple[Address, ...]:
 
 
 def _address(text: str) -> Address | None:
-    named = _NAMED.fullmatch(text)
-    bare = named[1].strip() if named else _COMMENT.sub("", text).strip()
+    bare = _COMMENT.sub("", text).strip()
+    named = _NAMED.fullmatch(bare)
+    bare = named[1].strip() if named else bare
     if bare.startswith(_MAILTO):
         bare = bare.removeprefix(_MAILTO).partition("?")[0]
-        bare = _ESCAPE.sub(lambda code: chr(int(code[1], 16)), bare)
+        bare = fold(_ESCAPE.sub(lambda code: chr(int(code[1], 16)), bare))
     found = _MAILBOX.fullmatch(bare)
     return None if found is None else Address(*found.groups())
 
