@@ -64,6 +64,12 @@ def remembering(world, value):
     return world, f"last time it was {seen}"
 
 
+def deduplicating(world, value):
+    """Answer otherwise if any world has seen the value."""
+    known, MEMORY[repr(value)] = repr(value) in MEMORY, True
+    return world, f"done before: {known}"
+
+
 def undeclared_write(world):
     """Write a collection that is not declared."""
     return with_member(world, "secret", 1), "done"
@@ -147,6 +153,18 @@ def test_laws_let_honest_tools_pass(law):
     law(scenario(honest, {}, {"x": 1}, {}, writes=["log"]))
     law(Scenario(environment=WORLDS[1], calls=()))
     law(Scenario(environment=WORLDS[0], calls=(ToolCall("unknown"),)))
+
+
+def test_law_about_what_happens_once_only():
+    """Drawing a call is making it for the first time; replays are compared with that."""
+
+    @QUIET
+    @given(kit.scenarios({}, table_of([tool(deduplicating)])))
+    def replays(scenario):
+        kit.check_replay(scenario)
+
+    with pytest.raises((LawBrokenError, Flaky)):
+        replays()
 
 
 def test_law_about_failing_calls(monkeypatch):

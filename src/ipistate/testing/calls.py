@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ipistate.testing.json_values import json_names, json_strings, plain_json
 from ipistate.tools import TOOLS, Tool
-from ipistate.transition import ToolCall, call_tool
+from ipistate.transition import ToolCall, Transition, call_tool
 from ipistate.values import MAX_DEPTH, JsonObject, JsonValue
 
 
@@ -92,21 +92,31 @@ def tool_calls(
     return ToolCall(tool.name, draw(arguments(tool, environment)))
 
 
-@st.composite
 def call_sequences(
-    draw: st.DrawFn,
     environment: Environment,
     tools: Mapping[str, Tool] = TOOLS,
     max_size: int = 8,
-) -> tuple[ToolCall, ...]:
+) -> SearchStrategy[tuple[ToolCall, ...]]:
     """One call after another, each drawn in the world that the ones before left.
 
     So a later call may name what an earlier one has made.
     """
-    calls: list[ToolCall] = []
+    made = made_calls(environment, tools, max_size)
+    return made.map(lambda pairs: tuple(call for call, _ in pairs))
+
+
+@st.composite
+def made_calls(
+    draw: st.DrawFn,
+    environment: Environment,
+    tools: Mapping[str, Tool] = TOOLS,
+    max_size: int = 8,
+) -> tuple[tuple[ToolCall, Transition], ...]:
+    """Calls as in ``call_sequences``, each with what it did when it was drawn."""
+    made: list[tuple[ToolCall, Transition]] = []
     for _ in range(draw(st.integers(1, max_size))):
         call = draw(tool_calls(environment, tools))
-        calls.append(call)
         done = call_tool(environment, call.name, call.arguments, tools=tools)
+        made.append((call, done))
         environment = done.environment
-    return tuple(calls)
+    return tuple(made)

@@ -9,7 +9,7 @@ import attrs
 from hypothesis import strategies as st
 
 from ipistate.environment import Environment
-from ipistate.testing.calls import call_sequences
+from ipistate.testing.calls import made_calls
 from ipistate.testing.concise import concise
 from ipistate.testing.worlds import COMMON, damaged, worlds
 from ipistate.tools import TOOLS, Tool
@@ -32,6 +32,8 @@ class Scenario:
     environment: Environment
     calls: tuple[ToolCall, ...]
     tools: Mapping[str, Tool] = attrs.field(default=TOOLS, repr=False)
+    drawn: tuple[Transition, ...] = attrs.field(default=(), repr=False)
+    """What the calls did when a strategy made them: the first time, if at all."""
 
     def step(self, environment: Environment, call: ToolCall) -> Transition:
         """Execute one call with the scenario's tools."""
@@ -65,9 +67,8 @@ def scenarios(
 def _in_world(
     environment: Environment, tools: Mapping[str, Tool]
 ) -> SearchStrategy[Scenario]:
-    return st.builds(
-        Scenario,
-        environment=st.just(environment),
-        calls=call_sequences(environment, tools),
-        tools=st.just(tools),
-    )
+    def built(made: tuple[tuple[ToolCall, Transition], ...]) -> Scenario:
+        calls, drawn = zip(*made, strict=True)
+        return Scenario(environment=environment, calls=calls, tools=tools, drawn=drawn)
+
+    return made_calls(environment, tools).map(built)
