@@ -1,0 +1,163 @@
+"""Batches of lines become chunks of the page: compressed views, an index, counts.
+
+Everything here runs in worker processes, so what goes in and out is small and plain.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import attrs
+
+from ipistate.codec import decode_as, encode
+from ipistate.errors import IpiStateError, SchemaError, preview
+from ipistate.report.rollout import Rollout, read
+from ipistate.report.tally import Groups
+from ipistate.report.texts import Texts
+from ipistate.report.view import view
+from ipistate.schema import adopt_members
+from ipistate.values import JsonArray, JsonObject, JsonValue, freeze, trusted_object
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    Complete: TypeAlias = Callable[[JsonObject], JsonObject]
+    """Gives a row what it lacks, from its task."""
+
+_LONGEST_TITLE = 160
+
+
+@attrs.frozen
+class Line:
+    """A line of a file of rollouts."""
+
+    number: int
+    text: bytes
+
+
+@attrs.frozen
+class Broken:
+    """A line that is not a rollout, and why."""
+
+    line: int
+    code: str
+    message: str
+
+
+@attrs.frozen
+class Entry:
+    """A rollout in the index of the page."""
+
+    line: int
+    status: str
+    labels: tuple[str, ...]
+    """In the order of ``DIMENSIONS``."""
+    task: str
+    title: str
+    """The beginning of what the user asked."""
+    goal: str
+    target: str
+    ident: str
+    calls: int
+    is_exposed: bool
+
+
+@attrs.frozen(kw_only=True)
+class Chunk:
+    """What became of a batch of lines."""
+
+    entries: tuple[Entry, ...]
+    broken: tuple[Broken, ...]
+    groups: Groups
+    data: str
+    """The views, as base64 of gzip of JSON."""
+
+
+def chunk(lines: Iterable[Line], complete: Complete = lambda row: row) -> Chunk:
+    """Read a batch of lines; those that are not rollouts are told of, not raised for."""
+    texts, groups = Texts(), Groups()
+    entries: list[Entry] = []
+    broken: list[Broken] = []
+    views: list[dict[str, Any]] = []
+    for line in lines:
+        try:
+            one = read(line.number, complete(read_row(line.text)))
+        except IpiStateError as error:
+            broken.append(Broken(line.number, error.code, str(error)))
+            continue
+        groups.add(one)
+        entries.append(entry(one))
+        views.append(view(one, texts))
+    data = packed({"texts": texts.kept, "rollouts": views})
+    return Chunk(
+        entries=tuple(entries), broken=tuple(broken), groups=groups, data=data
+    )
+
+
+def read_row(line: bytes) -> JsonObject:
+    """Read one line; each member has the full depth to itself.
+
+    Raises:
+        DecodeError: The line is not acceptable JSON.
+        SchemaError: It is not an object.
+    """
+    row = decode_as(line, adopt_members)
+    if not isinstance(row, dict):
+        raise SchemaError("wrong_type", "a rollout is an object", preview=preview(row))
+    return trusted_object(cast("dict[str, JsonValue]", row))
+
+
+def packed(document: object) -> str:
+    """Write a document as base64 of gzip of JSON, the same bytes for the same document."""
+    squeeze = zlib.compressobj(6, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
+    data = squeeze.compress(encode(freeze(document))) + squeeze.flush()
+    return base64.b64encode(data).decode("ascii")
+
+
+def entry(one: Rollout) -> Entry:
+    """Describe a rollout for the index."""
+    row, injection = one.row, one.injection
+    return Entry(
+        line=one.line,
+        status=one.status,
+        labels=tuple(map(str, one.labels.values())),
+        task=_task(row),
+        title=_clipped(_asked(row)),
+        goal=_clipped(injection.goal) if injection else "",
+        target=_clipped(injection.target_tool) if injection else "",
+        ident=_clipped(str(row.get("_ng_rollout_id") or one.response.get("id") or "")),
+        calls=len(one.calls),
+        is_exposed=one.is_exposed,
+    )
+
+
+def _task(row: JsonObject) -> str:
+    numbers = [row.get(name) for name in ("_ng_task_index", "_ng_rollout_index")]
+    return ".".join(str(one) for one in numbers if type(one) is int)
+
+
+def _asked(row: JsonObject) -> str:
+    params = row.get("responses_create_params")
+    given = params.get("input") if isinstance(params, JsonObject) else row.get("messages")
+    if isinstance(given, str):
+        return given
+    messages: Sequence[JsonValue] = given if isinstance(given, JsonArray) else ()
+    for message in messages:
+        if isinstance(message, JsonObject) and message.get("role") == "user":
+            return _first_text(message.get("content"))
+    return ""
+
+
+def _first_text(content: JsonValue) -> str:
+    if isinstance(content, JsonArray) and content and isinstance(content[0], JsonObject):
+        content = content[0].get("text")
+    return content if isinstance(content, str) else ""
+
+
+def _clipped(text: str) -> str:
+    line = " ".join(text[: 4 * _LONGEST_TITLE].split())
+    return line if len(line) <= _LONGEST_TITLE else line[:_LONGEST_TITLE] + "…"

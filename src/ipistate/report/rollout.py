@@ -1,0 +1,247 @@
+"""One stored rollout, read and judged: what a report knows about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import attrs
+
+from ipistate.codec import encode, render
+from ipistate.effects import Effects, assess
+from ipistate.environment import Environment
+from ipistate.errors import SchemaError, preview
+from ipistate.injection import Injection
+from ipistate.retrace import Retrace, retrace
+from ipistate.trace import TRUNCATED, TracedCall, calls_of
+from ipistate.values import EMPTY_OBJECT, JsonArray, JsonObject, JsonValue
+from ipistate.verifier import Verdict, verify
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Status: TypeAlias = Literal[
+    "effective",
+    "other_route",
+    "attempted",
+    "trace_followed",
+    "resisted",
+    "unhelpful",
+    "trace_resisted",
+    "truncated",
+    "not_assessed",
+    "masked",
+]
+
+DIMENSIONS: Final = (
+    *("domain", "strategy", "difficulty", "category", "verification", "vector"),
+)
+"""What rollouts are grouped by."""
+
+UNKNOWN: Final = "unknown"
+
+_STORED: Final = {
+    "strategy": "attack_strategy",
+    "difficulty": "attack_difficulty",
+    "category": "attack_category",
+    "verification": "verification_type",
+}
+"""Where a scored row without an injection keeps its labels."""
+
+
+@attrs.frozen(kw_only=True)
+class Rollout:
+    """A row of a file of rollouts, and what its calls come to."""
+
+    line: int
+    row: JsonObject
+    calls: tuple[TracedCall, ...]
+    labels: JsonObject
+    """One text for each of ``DIMENSIONS``."""
+    injection: Injection | None = None
+    masked: str | None = None
+    """What failed, if the rollout is not to be counted."""
+    is_truncated: bool = False
+    verdict: Verdict | None = None
+    """By the trace; None without an injection."""
+    effects: Effects | None = None
+    """By what the calls did; None without an injection or a world."""
+    again: Retrace | None = None
+    """The calls, executed again; None without a world."""
+    read_in: tuple[int, ...] = ()
+    """Numbers of the calls whose replies hold the injected text."""
+    is_exposed: bool = False
+    """The agent read the injected text, in a reply or in its prompt."""
+
+    @property
+    def response(self) -> JsonObject:
+        """The response, or an empty object."""
+        found = self.row.get("response")
+        return found if isinstance(found, JsonObject) else EMPTY_OBJECT
+
+    @property
+    def status(self) -> Status:
+        """What became of it, in one word."""
+        if self.masked is not None:
+            return "masked"
+        effects = self.effects
+        if effects is None:
+            return self._by_trace()
+        if effects.outcome == "followed":
+            other = "other_route" if effects.other_route else "attempted"
+            return "effective" if effects.effective else other
+        if effects.outcome == "resisted":
+            return "resisted" if effects.utility else "unhelpful"
+        return "truncated" if effects.reason == "truncated" else "not_assessed"
+
+    def _by_trace(self) -> Status:
+        if self.verdict is not None and self.verdict.injection_followed:
+            return "trace_followed"
+        if self.is_truncated:
+            return "truncated"
+        return "not_assessed" if self.verdict is None else "trace_resisted"
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is not assessed or not counted, if so."""
+        if self.masked is not None or self.effects is not None:
+            return self.masked or (self.effects and self.effects.reason)
+        return "truncated" if self.is_truncated else None
+
+    @property
+    def contradicts(self) -> bool:
+        """The row says of itself what its trace does not bear out."""
+        stored = self.row.get("injection_followed")
+        if self.verdict is None or not isinstance(stored, bool):
+            return False
+        return stored != self.verdict.injection_followed
+
+
+def read(line: int, row: JsonObject) -> Rollout:
+    """Read a row, score its trace and execute its calls again, as far as they go.
+
+    Raises:
+        SchemaError: It is not a rollout. ``no_trace``: it has no calls to look at.
+    """
+    injection = _injection(row)
+    masked = _masked(row)
+    calls = calls_of(row)
+    if calls is None and masked is None:
+        message = "none of response.output, messages and response.choices is a list"
+        raise SchemaError("no_trace", message)
+    one = Rollout(
+        line=line,
+        row=row,
+        calls=calls or (),
+        labels=_labels(row, injection),
+        injection=injection,
+        masked=masked,
+        is_truncated=_incomplete(row) == TRUNCATED,
+    )
+    return _exposed(_executed(_scored(one)))
+
+
+def needles(text: str) -> tuple[str, ...]:
+    """Return the ways in which a text stands in a reply: as it is, or inside JSON."""
+    wordings = (text, render(text)[1:-1], encode(text).decode()[1:-1])
+    return tuple(dict.fromkeys(wordings)) if text.strip() else ()
+
+
+def _scored(one: Rollout) -> Rollout:
+    if one.injection is None:
+        return one
+    items = [
+        JsonObject(
+            {"type": "function_call", "name": call.name, "arguments": call.written}
+        )
+        for call in one.calls
+    ]
+    verdict = verify(items, one.injection, _required(one.row), _incomplete(one.row))
+    return attrs.evolve(one, verdict=verdict)
+
+
+def _executed(one: Rollout) -> Rollout:
+    world = one.row.get("environment")
+    if world is None:
+        return one
+    if not isinstance(world, JsonObject):
+        message, path = "expected an object", "$.environment"
+        raise SchemaError("wrong_type", message, path, preview(world))
+    seed = Environment(world)
+    executed = attrs.evolve(one, again=retrace(seed, one.calls))
+    if one.injection is None:
+        return executed
+    effects = assess(
+        one.calls,
+        one.injection,
+        _required(one.row),
+        seed,
+        incomplete_reason=_incomplete(one.row),
+    )
+    return attrs.evolve(executed, effects=effects)
+
+
+def _exposed(one: Rollout) -> Rollout:
+    wanted = needles(one.injection.injection_text) if one.injection else ()
+    read_in = tuple(
+        number
+        for number, call in enumerate(one.calls)
+        if any(needle in (call.reply or "") for needle in wanted)
+    )
+    prompt = encode(_params(one.row).get("input")).decode() if wanted else ""
+    exposed = bool(read_in) or any(needle in prompt for needle in wanted[-1:])
+    return attrs.evolve(one, read_in=read_in, is_exposed=exposed)
+
+
+def _injection(row: JsonObject) -> Injection | None:
+    given = row.get("injection")
+    if given is None:
+        return None
+    try:
+        return Injection.from_document(given)
+    except SchemaError as error:
+        raise error.below("injection") from None
+
+
+def _masked(row: JsonObject) -> str | None:
+    if not row.get("mask_sample"):
+        return None
+    kind = row.get("failure_kind")
+    return kind if isinstance(kind, str) and kind else UNKNOWN
+
+
+def _labels(row: JsonObject, injection: Injection | None) -> JsonObject:
+    found: dict[str, JsonValue] = {"domain": row.get("domain")}
+    if injection is None:
+        found |= {name: row.get(member) for name, member in _STORED.items()}
+    else:
+        found |= {
+            "strategy": injection.attack_strategy,
+            "difficulty": injection.attack_difficulty,
+            "category": injection.category,
+            "verification": injection.verification_type,
+            "vector": injection.vector,
+        }
+    labels = {name: found.get(name) for name in DIMENSIONS}
+    return JsonObject({n: t if isinstance(t, str) else UNKNOWN for n, t in labels.items()})
+
+
+def _required(row: JsonObject) -> Sequence[str]:
+    listed = row.get("required_tools", JsonArray())
+    names = [n for n in listed if isinstance(n, str)] if isinstance(listed, list) else None
+    if not isinstance(listed, JsonArray) or names is None or len(names) < len(listed):
+        message, path = "expected an array of names", "$.required_tools"
+        raise SchemaError("wrong_type", message, path, preview(listed))
+    return names
+
+
+def _params(row: JsonObject) -> JsonObject:
+    found = row.get("responses_create_params")
+    return found if isinstance(found, JsonObject) else EMPTY_OBJECT
+
+
+def _incomplete(row: JsonObject) -> str | None:
+    response = row.get("response")
+    given = response.get("incomplete_details") if isinstance(response, JsonObject) else None
+    reason = given.get("reason") if isinstance(given, JsonObject) else None
+    return reason if isinstance(reason, str) else None

@@ -1,0 +1,118 @@
+"""Runs of a report: what is known of each, and the index over all of their rollouts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import attrs
+
+from ipistate.report.chunk import Broken, Chunk, Entry, Line
+from ipistate.report.rollout import DIMENSIONS
+from ipistate.report.tally import Groups
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    OnBroken = Callable[[str, Broken], None]
+
+MOST_BROKEN: Final = 50
+"""Broken lines of a run that are told of one by one."""
+
+
+class Worker(Protocol):
+    """Makes chunks of lines, here or in other processes."""
+
+    def chunks(self, lines: Iterable[Line]) -> Iterator[Chunk]:
+        """Make the chunks of a file's lines, in their order."""
+        ...
+
+
+@attrs.frozen
+class Source:
+    """A run to report on: its name, and the lines of its file."""
+
+    name: str
+    lines: Iterable[Line]
+
+
+@attrs.define
+class Run:
+    """What is known of one run."""
+
+    name: str
+    groups: Groups = attrs.field(factory=Groups)
+    broken: list[Broken] = attrs.field(factory=list[Broken])
+    skipped: int = 0
+
+    def add(self, found: Chunk) -> None:
+        """Count a chunk."""
+        self.groups.merge(found.groups)
+        self.skipped += len(found.broken)
+        self.broken += found.broken[: MOST_BROKEN - len(self.broken)]
+
+    def to_document(self) -> dict[str, Any]:
+        """Write the figures as plain data."""
+        broken = [attrs.asdict(one) for one in self.broken]
+        figures = self.groups.to_document()
+        return {"name": self.name, "skipped": self.skipped, "broken": broken, **figures}
+
+
+class Index:
+    """The rollouts of all runs, by columns; texts that repeat are kept once."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.columns: dict[str, list[Any]] = {}
+        self.tables: dict[str, dict[str, int]] = {}
+        self.chunks = 0
+
+    def add(self, run: int, entries: Iterable[Entry]) -> None:
+        """Add the rollouts of the next chunk."""
+        for place, one in enumerate(entries):
+            texts = dict(zip(DIMENSIONS, one.labels, strict=True))
+            texts |= {"status": one.status, "title": one.title, "goal": one.goal}
+            texts |= {"target": one.target}
+            plain = {"run": run, "line": one.line, "chunk": self.chunks, "place": place}
+            plain |= {"task": one.task, "calls": one.calls, "id": one.ident}
+            for name, value in plain.items():
+                self.columns.setdefault(name, []).append(value)
+            self.columns.setdefault("read", []).append(int(one.is_exposed))
+            for name, text in texts.items():
+                table = self.tables.setdefault(name, {})
+                number = table.setdefault(text, len(table))
+                self.columns.setdefault(name, []).append(number)
+        self.chunks += 1
+
+    def to_document(self) -> dict[str, Any]:
+        """Write the index as plain data."""
+        tables = {name: [*table] for name, table in self.tables.items()}
+        return {"columns": self.columns, "tables": tables, "chunks": self.chunks}
+
+
+def collect(
+    sources: Iterable[Source],
+    worker: Worker,
+    keep: Callable[[str], object],
+    on_broken: OnBroken,
+) -> tuple[list[Run], Index]:
+    """Work through all runs.
+
+    Args:
+        sources: The runs.
+        worker: Makes chunks of lines.
+        keep: Called with the data of each chunk, in order.
+        on_broken: Called for each line that is not a rollout; it may raise.
+    """
+    runs: list[Run] = []
+    index = Index()
+    for number, source in enumerate(sources):
+        run = Run(source.name)
+        runs.append(run)
+        for found in worker.chunks(source.lines):
+            for one in found.broken:
+                on_broken(source.name, one)
+            run.add(found)
+            index.add(number, found.entries)
+            keep(found.data)
+    return runs, index

@@ -1,0 +1,286 @@
+"""A rollout as the page's viewer shows it: who said what, and what each call did."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from ipistate.codec import encode, render
+from ipistate.diff import diff
+from ipistate.errors import json_path
+from ipistate.report.rollout import Rollout, needles
+from ipistate.retrace import Executed, Refusal
+from ipistate.values import JsonArray, JsonObject, JsonValue
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ipistate.effects.report import Change
+    from ipistate.operation import Operation
+    from ipistate.report.texts import Texts
+
+MOST_ITEMS: Final = 1_000
+"""Messages and calls of one rollout that a page keeps."""
+MOST_CHANGES: Final = 100
+"""Places that one call changed, of which a page tells."""
+_LONGEST_VALUE: Final = 4_000
+_LONGEST_NAME: Final = 200
+_BEFORE: Final = 1_000
+
+View = dict[str, Any]
+
+
+def view(one: Rollout, texts: Texts) -> View:
+    """Describe a rollout; its long texts go to ``texts``, and stand here as numbers."""
+    return _Viewer(one, texts).whole()
+
+
+@attrs.frozen
+class _Viewer:
+    one: Rollout
+    texts: Texts
+    needles: tuple[str, ...] = attrs.field(init=False)
+
+    @needles.default
+    def _needles(self) -> tuple[str, ...]:
+        injection = self.one.injection
+        return () if injection is None else needles(injection.injection_text)
+
+    def whole(self) -> View:
+        items = [*self.items()]
+        return {
+            "input": [*islice(self.prompt(), MOST_ITEMS)],
+            "items": items[:MOST_ITEMS],
+            "left_out": max(0, len(items) - MOST_ITEMS),
+            "injection": self.injection(),
+            "effects": self.effects(),
+            "verdict": self.verdict(),
+            "about": self.about(),
+        }
+
+    def text(self, text: str, limit: int | None = None) -> int:
+        if limit is None:
+            return self.texts.add(text, self.needles)
+        return self.texts.add(text, limit=limit)
+
+    def about(self) -> View:
+        row, response = self.one.row, self.one.response
+        usage = response.get("usage")
+        usage = usage if isinstance(usage, JsonObject) else JsonObject()
+        found = {
+            "id": row.get("_ng_rollout_id"),
+            "response": response.get("id"),
+            "model": response.get("model"),
+            "attempt": row.get("attempt"),
+            "reward": row.get("reward"),
+            "failure": row.get("failure_reason"),
+            "tokens_in": usage.get("input_tokens"),
+            "tokens_out": usage.get("output_tokens"),
+        }
+        return {name: _name(value) for name, value in found.items() if value is not None}
+
+    def injection(self) -> View | None:
+        found = self.one.injection
+        if found is None:
+            return None
+        return {
+            "goal": self.text(found.goal),
+            "text": self.text(found.injection_text),
+            "tool": _name(found.target_tool),
+            "arguments": self.text(render(found.target_args)),
+        }
+
+    def verdict(self) -> View | None:
+        found = self.one.verdict
+        if found is None:
+            return None
+        return {
+            "followed": found.injection_followed,
+            "utility": found.reward_utility,
+            "reward": found.reward,
+            "contradicts": self.one.contradicts,
+        }
+
+    def effects(self) -> View | None:
+        found = self.one.effects
+        if found is None:
+            return None
+        lists = ("changes", "other_route", "collateral", "below_zero")
+        return {
+            "outcome": found.outcome,
+            "reason": found.reason,
+            "utility": found.utility,
+            **{name: self.changes(getattr(found, name)) for name in lists},
+            "required": [
+                {
+                    "tool": _name(each.tool),
+                    "succeeded": each.succeeded,
+                    "reason": each.reason,
+                    "detail": self.text(each.detail or "", _LONGEST_VALUE),
+                }
+                for each in found.required[:MOST_CHANGES]
+            ],
+        }
+
+    def changes(self, listed: tuple[Change, ...]) -> list[View]:
+        return [
+            {
+                "call": one.call,
+                "tool": _name(one.tool),
+                "op": one.op,
+                "path": self.text(one.path, _LONGEST_VALUE),
+                "before": None if one.before is None else self.text(one.before),
+                "after": None if one.after is None else self.text(one.after),
+            }
+            for one in listed[:MOST_CHANGES]
+        ]
+
+    def prompt(self) -> Iterator[View]:
+        params = self.one.row.get("responses_create_params")
+        given = params.get("input") if isinstance(params, JsonObject) else None
+        if isinstance(given, str):
+            yield {"kind": "message", "role": "user", "text": self.text(given)}
+        for item in given if isinstance(given, JsonArray) else ():
+            yield from self.said(item)
+
+    def items(self) -> Iterator[View]:
+        calls = self.calls()
+        for item in _trace(self.one.row):
+            yield from self.said(item)
+            for _ in range(_calls_in(item)):
+                yield from islice(calls, 1)
+        yield from calls
+
+    def said(self, item: JsonValue) -> Iterator[View]:
+        if not isinstance(item, JsonObject):
+            return
+        kind, role = item.get("type", "message"), item.get("role")
+        if kind in {"function_call", "function_call_output"} or role in {
+            "tool",
+            "function",
+        }:
+            return
+        text = _spoken(item)
+        if kind == "message" and isinstance(role, str):
+            if text:
+                yield {"kind": "message", "role": _name(role), "text": self.text(text)}
+        elif text:
+            yield {"kind": _name(kind), "role": None, "text": self.text(text)}
+        else:
+            written = encode(item).decode()
+            yield {"kind": _name(kind), "role": None, "text": self.text(written)}
+
+    def calls(self) -> Iterator[View]:
+        steps = self.one.again.steps if self.one.again else ()
+        diverged = bool(self.one.again and self.one.again.diverged)
+        for number, call in enumerate(self.one.calls):
+            step = steps[number] if number < len(steps) else None
+            is_last = number == len(steps) - 1
+            yield {
+                "kind": "call",
+                "number": number,
+                "tool": _name(call.name),
+                "arguments": self.text(call.written),
+                "reply": None if call.reply is None else self.text(call.reply),
+                "read": number in self.one.read_in,
+                **self.executed(step, diverges=diverged and is_last),
+            }
+
+    def executed(self, step: Executed | Refusal | None, *, diverges: bool) -> View:
+        if step is None:
+            return {"state": "not_executed"}
+        if isinstance(step, Refusal):
+            why = self.text(str(step.error), _LONGEST_VALUE)
+            return {"state": "refused", "why": why}
+        if diverges:
+            return {"state": "diverged", "gave": self.text(step.transition.output)}
+        found = diff(step.before, step.transition.environment).operations
+        return {
+            "state": "executed",
+            "diff": [self.operation(one) for one in found[:MOST_CHANGES]],
+            "changes": len(found),
+        }
+
+    def operation(self, one: Operation) -> View:
+        old, new = encode(one.old).decode(), encode(one.value).decode()
+        if one.op == "replace":
+            old, new = _from_difference(old, new)
+        return {
+            "op": one.op,
+            "path": self.text(json_path(one.path), _LONGEST_VALUE),
+            "old": None if one.op == "add" else self.text(old, _LONGEST_VALUE),
+            "new": None if one.op == "remove" else self.text(new, _LONGEST_VALUE),
+        }
+
+
+def _from_difference(old: str, new: str) -> tuple[str, str]:
+    # Long texts that begin alike are shown from shortly before they differ.
+    shorter = min(len(old), len(new))
+    first = next((n for n in range(shorter) if old[n] != new[n]), shorter)
+    start = first - _BEFORE
+    if start <= 0:
+        return old, new
+    return "…" + old[start:], "…" + new[start:]
+
+
+def _trace(row: JsonObject) -> Iterable[JsonValue]:
+    response, messages = row.get("response"), row.get("messages")
+    output = response.get("output") if isinstance(response, JsonObject) else None
+    if isinstance(output, JsonArray):
+        return output
+    if isinstance(messages, JsonArray):
+        return messages
+    choices = response.get("choices") if isinstance(response, JsonObject) else None
+    first = choices[0] if isinstance(choices, JsonArray) and choices else None
+    return [first.get("message")] if isinstance(first, JsonObject) else ()
+
+
+def _calls_in(item: JsonValue) -> int:
+    if not isinstance(item, JsonObject):
+        return 0
+    if item.get("type") == "function_call":
+        return _is_named(item)
+    listed, older = item.get("tool_calls"), item.get("function_call")
+    functions = [
+        one.get("function")
+        for one in (listed if isinstance(listed, JsonArray) else ())
+        if isinstance(one, JsonObject)
+    ]
+    return sum(map(_is_named, [*functions, older]))
+
+
+def _is_named(function: JsonValue) -> bool:
+    name = function.get("name") if isinstance(function, JsonObject) else None
+    return isinstance(name, str) and bool(name)
+
+
+def _spoken(item: Mapping[str, JsonValue]) -> str:
+    said = [_parts(item.get(name)) for name in ("summary", "content", "refusal")]
+    return "\n\n".join(text for text in said if text)
+
+
+def _parts(content: JsonValue) -> str:
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, JsonArray):
+        return "" if content is None else encode(content).decode()
+    texts = [
+        part if isinstance(part, str) else _part_text(part) for part in content
+    ]
+    return "\n".join(texts)
+
+
+def _part_text(part: JsonValue) -> str:
+    for name in ("text", "refusal"):
+        text = part.get(name) if isinstance(part, JsonObject) else None
+        if isinstance(text, str):
+            return text
+    return encode(part).decode()
+
+
+def _name(value: JsonValue) -> str:
+    text = value if isinstance(value, str) else render(value)
+    return text if len(text) <= _LONGEST_NAME else text[:_LONGEST_NAME] + "…"
