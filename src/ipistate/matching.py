@@ -79,8 +79,8 @@ def _composed(text: str) -> str:
 
 def _in_order(text: str) -> Iterator[str]:
     apart = chain.from_iterable(unicodedata.normalize("NFKD", c) for c in text)
-    for combines, run in groupby(apart, lambda c: unicodedata.combining(c) > 0):
-        yield from sorted(run, key=unicodedata.combining) if combines else run
+    for _, run in groupby(apart, lambda c: unicodedata.combining(c) > 0):
+        yield from sorted(run, key=unicodedata.combining)
 
 
 def matches(target: JsonValue, given: JsonValue) -> bool:

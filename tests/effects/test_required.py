@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from hypothesis import given
@@ -286,7 +287,8 @@ def test_common_facts():
     def agreed(one, other):
         return [*common([one], [other])]
 
-    assert [entry(x=1)] == agreed(entry(x=1, y=1), entry(x=1, y=2))
+    known = attrs.evolve(entry(x=1), open=frozenset("y"))
+    assert [known] == agreed(entry(x=1, y=1, z=1), entry(x=1, y=2, w=1))
     assert [] == agreed(entry(x=1), entry(x=2))
     assert [] == agreed(entry(x=1), entry(y=1))
     assert [] == agreed(Fact("entry", ("a",), "one"), Fact("entry", ("a",), "two"))
@@ -303,6 +305,10 @@ def test_includes():
 
     assert includes(row, Fact("entry", ("a",), JsonObject({"to": "a@x.test"})))
     assert not includes(row, Fact("entry", ("a",), JsonObject({"z": 1})))
+    assert includes(row, Fact("entry", ("a",), JsonObject({"x": 1}), frozenset(["to"])))
+    assert not includes(
+        row, Fact("entry", ("a",), JsonObject({"x": 1}), frozenset("z"))
+    )
     assert not includes(row, Fact("entry", ("b",), JsonObject({"x": 1})))
     assert not includes(row, Fact("entry", ("a",), 1))
     assert not includes(Fact("entry", ("a",), 1), row)

@@ -42,6 +42,8 @@ class Fact:
     """Of the field; of the collection that has a new entry; of what is gone."""
     value: JsonValue = None
     """Of an entry that is a record: its members without an id that was minted."""
+    open: frozenset[str] = frozenset()
+    """Names of an entry's further members, whose values are not known."""
 
 
 @attrs.frozen
@@ -132,7 +134,9 @@ def _common(one: Fact, other: Fact) -> Iterator[Fact]:
         if isinstance(left, JsonObject) and isinstance(right, JsonObject):
             agreed = {n: m for n, m in left.items() if n in right and right[n] == m}
             if agreed:
-                yield attrs.evolve(one, value=trusted_object(agreed))
+                others = (left.keys() & right.keys()) - agreed.keys()
+                known = trusted_object(agreed)
+                yield attrs.evolve(one, value=known, open=frozenset(others))
 
 
 def includes(found: Fact, wanted: Fact) -> bool:
@@ -141,8 +145,10 @@ def includes(found: Fact, wanted: Fact) -> bool:
         return False
     got, want = found.value, wanted.value
     if wanted.kind == "entry" and isinstance(want, JsonObject):
-        return isinstance(got, JsonObject) and all(
-            name in got and alike(member, got[name]) for name, member in want.items()
+        return (
+            isinstance(got, JsonObject)
+            and wanted.open <= got.keys()
+            and all(name in got and alike(want[name], got[name]) for name in want)
         )
     return alike(want, got)
 
