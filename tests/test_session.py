@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import pickle
 
+from functools import partial
+
 import pytest
 
 from hypothesis import given
@@ -15,6 +17,7 @@ from ipistate import (
     Environment,
     IdempotencyError,
     JsonArray,
+    SchemaError,
     Session,
     SessionRangeError,
     ToolCall,
@@ -185,6 +188,14 @@ def test_once_makes_a_call_at_most_once(scenario, key):
     else:
         assert step.key is None
         assert known is again.log[-1] is not step
+
+
+@pytest.mark.parametrize("arguments", [[1], None, "{}", 5])
+def test_arguments_are_an_object(arguments):
+    """What no log can hold is refused before it is executed."""
+    for made in (clinic().step, partial(clinic().once, "k")):
+        with pytest.raises(SchemaError, match="arguments are an object"):
+            made("get_patient_record", arguments)
 
 
 def test_a_refused_call_leaves_its_key_unused():

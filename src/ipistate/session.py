@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 import attrs
 
 from ipistate.environment import Environment
-from ipistate.errors import IpiStateError, preview
+from ipistate.errors import IpiStateError, SchemaError, preview
 from ipistate.tools import TOOLS, Tool
 from ipistate.transition import ToolCall, ToolError, Transition, call_tool
-from ipistate.values import EMPTY_OBJECT, identical, whole_text
+from ipistate.values import EMPTY_OBJECT, JsonObject, freeze, identical, whole_text
 
 
 if TYPE_CHECKING:
@@ -104,8 +104,9 @@ class Session:
 
         Raises:
             EncodeError: ``arguments`` are not JSON.
+            SchemaError: ``wrong_type``: they are not an object.
         """
-        call = ToolCall(name, arguments)
+        call = _asked(name, arguments)
         return self._with(execute(self.environment, call, None, tools=tools, run=run))
 
     def once(
@@ -127,9 +128,10 @@ class Session:
 
         Raises:
             EncodeError: ``arguments`` are not JSON.
+            SchemaError: ``wrong_type``: they are not an object.
             IdempotencyError: ``key_conflict``: the key was used for another call.
         """
-        call = ToolCall(name, arguments)
+        call = _asked(name, arguments)
         key = whole_text(key)  # as it comes back from storage
         for step in self.log:
             if step.key == key:
@@ -172,6 +174,16 @@ class Session:
     def history(self) -> Iterator[Self]:
         """Visit the session at each of its moments, from the seed until now."""
         return (self.at(position) for position in range(len(self.log) + 1))
+
+
+def _asked(name: str, arguments: object) -> ToolCall:
+    # A log holds objects only, as ``trace.read_arguments`` says.
+    given = freeze(arguments)
+    if not isinstance(given, JsonObject):
+        raise SchemaError(
+            "wrong_type", "arguments are an object", preview=preview(given)
+        )
+    return ToolCall(name, given)
 
 
 def execute(
