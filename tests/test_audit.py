@@ -64,6 +64,9 @@ def changed(tool, **arguments):
 # The mutants.
 
 
+LONG, NINES = -(10**4298), "9" * 5_000
+
+
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
@@ -96,6 +99,12 @@ def changed(tool, **arguments):
         ("amount", 0, []),
         ("amount", "95000", [("ten_times", "950000")]),
         ("amount", "0", []),
+        ("amount", 1e308, []),
+        ("amount", [1e308], []),
+        pytest.param("amount", 10**4299, [], id="longest"),
+        pytest.param("amount", LONG, [("ten_times", LONG * 10)], id="long"),
+        pytest.param("amount", NINES, [("ten_times", NINES + "0")], id="nines"),
+        ("amount", "\u0661\u0660", [("other_text", "other")]),
         ("amount", "a lot", [("other_text", "other")]),
         ("date", "2026-11-30", [("other_date", OTHER_DATE)]),
         ("date", OTHER_DATE, [("other_date", "2031-12-27")]),

@@ -399,6 +399,18 @@ def test_a_tool_of_ones_own():
     assert "Stored." == output("nested", {"deep": 1}, anything)
 
 
+@pytest.mark.parametrize("arguments", [{"deep": 1}, {"deep": 1, "absent": None}])
+def test_a_schema_of_no_object(arguments):
+    """A schema that all arguments break says so, whatever they were bound to."""
+    one = tool(nested, "own")
+    parameters = freeze({"type": "array"})
+    odd = {"nested": type(one)(**{**fields(one), "parameters": parameters})}
+
+    assert "$: expected an array, not an object" in output(
+        "nested", arguments, strict(odd)
+    )
+
+
 def test_an_own_check_is_kept():
     """A tool may have checks already; they come first."""
     seen = []

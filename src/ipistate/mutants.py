@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from collections.abc import Iterable
+from math import isfinite
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
@@ -13,7 +14,13 @@ from ipistate.effects.requirements import TABLES
 from ipistate.matching import RECIPIENTS
 from ipistate.tools import TOOLS, Tool
 from ipistate.transition import ToolCall, call_tool, replay
-from ipistate.values import JsonArray, JsonObject, JsonValue, with_member
+from ipistate.values import (
+    MAX_INTEGER_DIGITS,
+    JsonArray,
+    JsonObject,
+    JsonValue,
+    with_member,
+)
 
 
 if TYPE_CHECKING:
@@ -38,8 +45,9 @@ Kind: TypeAlias = Literal[
 OTHER_RECIPIENT: Final = "somebody.else@audit.example"
 OTHER_DATE: Final = "2031-12-24"
 
+_OVERLONG: Final = 10**MAX_INTEGER_DIGITS
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
-_NUMERAL: Final = re.compile(r"-?\d+")
+_NUMERAL: Final = re.compile(r"-?[0-9]+")
 _FILLINGS: Final[Mapping[str, JsonValue]] = {
     "number": 1,
     "integer": 1,
@@ -149,8 +157,10 @@ def _others(
 
 
 def _times(old: float) -> Iterator[tuple[Kind, JsonValue]]:
-    if old:
-        yield "ten_times", old * 10
+    # What JSON cannot carry is nothing that an agent could have sent.
+    more = old * 10
+    if old and (abs(more) < _OVERLONG if isinstance(more, int) else isfinite(more)):
+        yield "ten_times", more
 
 
 def _other_texts(
@@ -158,8 +168,8 @@ def _other_texts(
 ) -> Iterator[tuple[Kind, JsonValue]]:
     if "number" in kinds and _NUMERAL.fullmatch(old):
         # Task rows write the numbers of their target as text.
-        if int(old):
-            yield "ten_times", str(int(old) * 10)
+        if old.strip("-0"):
+            yield "ten_times", f"{old}0"
     elif name in RECIPIENTS or name.endswith("email"):
         yield "other_recipient", OTHER_RECIPIENT
         if name in RECIPIENTS:

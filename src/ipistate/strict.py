@@ -51,6 +51,7 @@ _TYPES: Final[dict[type, str]] = {
     str: "string",
     JsonArray: "array",
     JsonObject: "object",
+    dict: "object",  # arguments that were bound
 }
 _RULES: Final = {
     "const": "expected {}",
