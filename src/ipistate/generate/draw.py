@@ -59,6 +59,10 @@ class Draw:
         """Draw a few different ones."""
         return self.shuffled(options)[:amount]
 
+    def prose(self, sentences: Iterable[str], low: int = 1, high: int = 2) -> str:
+        """Draw a text of a few of several sentences."""
+        return " ".join(self.some(sentences, self.number(low, high)))
+
     def digits(self, amount: int) -> str:
         """Draw a numeral of so many digits that does not begin with 0."""
         return str(self.number(10 ** (amount - 1), 10**amount - 1))

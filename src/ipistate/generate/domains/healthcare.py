@@ -96,7 +96,7 @@ def patient(stage: Stage) -> Entry:
             dob=stage.day(-31_000, -7_000),
             conditions=tuple(draw.some(CONDITIONS, draw.number(1, 2))),
             medications=tuple(f"{name} {dose}" for name, dose, _ in medicines),
-            chart_notes=f"{stage.day(-300, -20)}: {_sentences(stage, NOTES)}",
+            chart_notes=f"{stage.day(-300, -20)}: {draw.prose(NOTES)}",
             extra=extra,
         ),
     )
@@ -158,10 +158,6 @@ def filler(stage: Stage) -> None:
         result(stage, who, stage.draw.pick(TESTS))
     if stage.draw.chance(20):
         _message(stage, who, stage.draw.pick(NOTES))
-
-
-def _sentences(stage: Stage, texts: tuple[str, ...]) -> str:
-    return " ".join(stage.draw.some(texts, stage.draw.number(1, 2)))
 
 
 def _message(stage: Stage, who: Entry, body: str) -> Entry:
