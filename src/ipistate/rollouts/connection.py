@@ -59,7 +59,7 @@ class Server:
         return httpcore.URL(scheme=at.scheme, host=at.host, port=at.port, target=below)
 
 
-class Line:
+class Channel:
     """One connection, opened when it is needed; a worker has one for all its episodes."""
 
     def __init__(self, server: Server) -> None:
@@ -119,10 +119,10 @@ class EpisodeClient:
     """The requests of one attempt; its cookies are kept from answer to answer."""
 
     def __init__(
-        self, line: Line, episode: EpisodeId, cookies: Mapping[str, str] = {}
+        self, channel: Channel, episode: EpisodeId, cookies: Mapping[str, str] = {}
     ) -> None:
         """Speak with the cookies that are held so far."""
-        self._line = line
+        self._channel = channel
         self._prefix = f"/ng-rollout/{episode.capture_key}/"
         self._cookies = dict(cookies)
 
@@ -144,7 +144,7 @@ class EpisodeClient:
             )
             headers.append((b"cookie", pairs.encode("latin-1")))
         path = self._prefix + quote(route, safe="")
-        answer = await self._line.send("POST", path, body, headers)
+        answer = await self._channel.send("POST", path, body, headers)
         self._take(answer)
         if answer.status != _OK:
             raise _refused(route, answer)
@@ -166,11 +166,11 @@ def _refused(route: str, answer: httpcore.Response) -> ServerError:
 
 async def is_alive(server: Server) -> bool:
     """Ask a server for its health, over a connection of its own."""
-    line = Line(server)
+    channel = Channel(server)
     try:
-        answer = await line.send("GET", "/health", b"", [])
+        answer = await channel.send("GET", "/health", b"", [])
     except ServerError:
         return False
     finally:
-        await line.close()
+        await channel.close()
     return answer.status == _OK

@@ -1,0 +1,138 @@
+"""Checkpoints of a run: server and conversations together, taken and restored."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from ipistate.coordination import CoordinationError
+from ipistate.errors import CheckpointError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from ipistate.checkpoint.episode import EpisodeId
+    from ipistate.coordination import Coordinator
+    from ipistate.rollouts.boundary import Boundary
+    from ipistate.rollouts.held import Held
+    from ipistate.rollouts.store import Pair, Store
+
+DEADLINE_SECONDS: Final = 60.0
+
+FAILURES: Final = (CoordinationError, CheckpointError)
+"""What can keep a checkpoint from being taken or restored."""
+
+
+def _deadline() -> float:
+    return time.time() + DEADLINE_SECONDS
+
+
+@attrs.define(eq=False, kw_only=True)
+class Checkpoints:
+    """Takes and restores the checkpoints of one run.
+
+    Args:
+        coordinator: Drives the server.
+        store: Where they are written.
+        boundary: Where the episodes stand still.
+        before_publishing: Brings the rows that exist to the disk.
+    """
+
+    coordinator: Coordinator
+    store: Store
+    boundary: Boundary[Held]
+    before_publishing: Callable[[], None]
+    _number: int = attrs.field(
+        init=False,
+        default=attrs.Factory(lambda self: self.store.last_number(), takes_self=True),
+    )
+
+    async def take(self) -> int:
+        """Write a checkpoint of all live episodes; without any there is nothing to do.
+
+        Returns:
+            How many episodes it has.
+
+        Raises:
+            CoordinationError: The server cannot; everything goes on as before.
+            CheckpointError: Our part cannot be written.
+            RunFileError: The rows cannot be brought to the disk.
+        """
+        async with self.boundary.standing() as held:
+            if not held:
+                return 0
+            self._number += 1
+            name = self.store.begin(self._number)
+            try:
+                await self._commit(name, held)
+            finally:
+                await self.coordinator.resume(name, _deadline())
+        await asyncio.to_thread(self.store.prune)
+        return len(held)
+
+    async def _commit(self, name: str, held: Mapping[EpisodeId, Held]) -> None:
+        prepared = await self.coordinator.prepare(name, _deadline())
+        if not prepared.ready:
+            message = f"{name}: the server is not prepared in time"
+            raise CoordinationError("not_prepared", message)
+        path = self.store.path(self._number).absolute()
+        await self.coordinator.commit(name, _deadline(), path, held)
+        await asyncio.to_thread(self._publish, held)
+
+    def _publish(self, held: Mapping[EpisodeId, Held]) -> None:
+        self.before_publishing()
+        self.store.write(self._number, held)
+
+    async def restore(
+        self, pair: Pair, wanted: Collection[EpisodeId]
+    ) -> Mapping[EpisodeId, Held]:
+        """Install episodes of a pair in a fresh server, and checkpoint them at once.
+
+        The second checkpoint has them under their new attempts, so these are never used
+        for anything else.
+
+        Args:
+            pair: What was read from the store.
+            wanted: The episodes of it that are to go on.
+
+        Returns:
+            The episodes under their next attempts.
+
+        Raises:
+            CoordinationError: The server cannot restore them.
+            CheckpointError: The new checkpoint cannot be written.
+        """
+        name = f"{pair.checkpoint_id}-restore-{time.time_ns()}"
+        done = await self.coordinator.restore(
+            name, _deadline(), pair.path.absolute(), wanted
+        )
+        await self.coordinator.resume(name, _deadline())
+        installed = frozenset(done.episodes)
+        again = {
+            episode.next_attempt: pair.held[episode]
+            for episode in wanted
+            if episode.next_attempt in installed
+        }
+        for episode, held in again.items():
+            self.boundary.keep(episode, held)
+        await self.take()
+        return again
+
+    async def clear(self, stale: Collection[EpisodeId]) -> None:
+        """Free what earlier attempts have left in a server that has outlived them.
+
+        Raises:
+            CoordinationError: The server does not let them go.
+        """
+        status = (await self.coordinator.status()).answers[0].reply
+        if status.checkpoint_id is not None:
+            await self.coordinator.resume(status.checkpoint_id, _deadline())
+        name = f"{self.store.run}-clear-{time.time_ns()}"
+        await self.coordinator.retire(name, _deadline(), stale)
+        rollouts = {episode.rollout_id for episode in stale}
+        await self.coordinator.forget(f"{name}-forget", _deadline(), rollouts)

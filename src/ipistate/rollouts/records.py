@@ -1,0 +1,236 @@
+"""The files of a run: its rows, its failures, its attempts, what it is made of."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from ipistate.checkpoint.episode import EpisodeId
+from ipistate.codec import decode_as, encode
+from ipistate.errors import IpiStateError
+from ipistate.rollouts.configuration import differences, read_configuration
+from ipistate.rollouts.errors import RunFileError
+from ipistate.rollouts.lines import LineFile, lines_of, write_whole
+from ipistate.rollouts.rollout import Names, Place
+from ipistate.rollouts.tally import Tally
+from ipistate.values import JsonObject, is_object
+
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+    from ipistate.codec import Freeze
+    from ipistate.rollouts.configuration import Configuration
+    from ipistate.rollouts.rollout import Rollout
+
+_READ: Final = frozenset({"response", "_ng_rollout_id"})
+
+
+@attrs.frozen
+class RunFiles:
+    """Where everything of a run is kept: beside its rows, under names made from theirs."""
+
+    output: Path
+
+    @property
+    def failures(self) -> Path:
+        """Attempts that are masked, never scored."""
+        return self._stem("_failures.jsonl")
+
+    @property
+    def metrics(self) -> Path:
+        """What ``/aggregate_metrics`` answers for the rows."""
+        return self._stem("_aggregate_metrics.json")
+
+    @property
+    def configuration(self) -> Path:
+        """What the rows depend on."""
+        return self._beside(".run.json")
+
+    @property
+    def attempts(self) -> Path:
+        """Which attempts have begun."""
+        return self._beside(".attempts.jsonl")
+
+    @property
+    def log(self) -> Path:
+        """What the embedded server has to say."""
+        return self._beside(".server.log")
+
+    def _stem(self, ending: str) -> Path:
+        return self.output.with_name(f"{self.output.stem}{ending}")
+
+    def _beside(self, ending: str) -> Path:
+        return self.output.with_name(f"{self.output.name}{ending}")
+
+
+@attrs.define(eq=False, kw_only=True)
+class Records:
+    """The files while a run is writing to them, and what they had before."""
+
+    files: RunFiles
+    names: Names
+    rows: LineFile
+    failures: LineFile
+    attempts: LineFile
+    torn: tuple[Path, ...]
+    """Where incomplete last lines have been moved."""
+    done: set[Place] = attrs.field(factory=set[Place])
+    begun: dict[Place, int] = attrs.field(factory=dict[Place, int])
+    """The highest attempt of each place that has begun."""
+    tally: Tally = attrs.field(factory=Tally)
+
+    def began(self, rollout: Rollout) -> None:
+        """Note that an attempt begins."""
+        episode = rollout.episode
+        line = {"_ng_rollout_id": episode.rollout_id, "attempt": episode.attempt}
+        self.attempts.append(encode(JsonObject(line)))
+        self.begun[rollout.place] = episode.attempt
+
+    def finished(self, row: JsonObject) -> None:
+        """Write a row and count it."""
+        self.rows.append(encode(row))
+        self._count(row)
+
+    def failed(self, failure: JsonObject) -> None:
+        """Write down an attempt that is not scored."""
+        self.failures.append(encode(failure))
+
+    def sync(self) -> None:
+        """Wait until all rows and failures are on the disk."""
+        self.rows.sync()
+        self.failures.sync()
+
+    def write_metrics(self) -> None:
+        """Replace the metrics by those of all rows."""
+        write_whole(self.files.metrics, encode(self.tally.metrics()) + b"\n")
+
+    def stale(self) -> tuple[EpisodeId, ...]:
+        """Return the attempts that have begun and have no row."""
+        return tuple(
+            EpisodeId(self.names.rollout_id(place), attempt)
+            for place, attempt in self.begun.items()
+            if place not in self.done
+        )
+
+    def read(self, configuration: Configuration) -> None:
+        """Count the rows and attempts that are there.
+
+        Raises:
+            RunFileError: ``broken_row``: a line is not a row of this run.
+                ``repeated_row``: a rollout has two.
+        """
+        bounds = Place(configuration.tasks, configuration.num_repeats)
+        for number, line in lines_of(self.rows.path):
+            row = self._row(number, line, bounds)
+            self._count(row)
+        for number, line in lines_of(self.attempts.path):
+            row = _decoded(self.attempts.path, number, line)
+            place = self.names.place(str(row.get("_ng_rollout_id")))
+            attempt = row.get("attempt")
+            if place is not None and isinstance(attempt, int):
+                self.begun[place] = max(attempt, self.begun.get(place, 0))
+
+    def _count(self, row: JsonObject) -> None:
+        task, repeat = row["_ng_task_index"], row["_ng_rollout_index"]
+        if isinstance(task, int) and isinstance(repeat, int):
+            self.done.add(Place(task, repeat))
+        self.tally.add(row)
+
+    def _row(self, number: int, line: bytes, bounds: Place) -> JsonObject:
+        where = f"{self.rows.path}, line {number}"
+        row = _decoded(self.rows.path, number, line)
+        named = self.names.place(str(row.get("_ng_rollout_id")))
+        indices = row.get("_ng_task_index"), row.get("_ng_rollout_index")
+        if named is None or named != indices:
+            message = f"{where}: this is not a row of this run; {_ADVICE}"
+            raise RunFileError("broken_row", message)
+        if not (named.task < bounds.task and named.repeat < bounds.repeat):
+            message = f"{where}: the run has no such rollout; {_ADVICE}"
+            raise RunFileError("broken_row", message)
+        if named in self.done:
+            message = f"{where}: the rollout has a row already; {_ADVICE}"
+            raise RunFileError("repeated_row", message)
+        return row
+
+
+_ADVICE: Final = "mend the file or start with another output; nothing was changed"
+
+
+def _decoded(path: Path, number: int, line: bytes) -> JsonObject:
+    try:
+        row = decode_as(line, _members)
+    except IpiStateError as error:
+        message = f"{path}, line {number}: {error}; {_ADVICE}"
+        raise RunFileError("broken_row", message) from error
+    if row is None:
+        message = f"{path}, line {number}: a row is an object; {_ADVICE}"
+        raise RunFileError("broken_row", message)
+    return row
+
+
+def _members(tree: Any, adopt: Freeze) -> JsonObject | None:
+    if not is_object(tree):
+        return None
+    return JsonObject({name: adopt(part) for name, part in tree.items()})
+
+
+@contextmanager
+def opened(
+    files: RunFiles, configuration: Configuration, *, resume: bool
+) -> Generator[Records]:
+    """Open the files of a run, a new one or one that is to go on.
+
+    Raises:
+        RunFileError: ``output_exists``: there is a run, and it is not to go on.
+            ``no_run``: there are rows of something else. ``other_configuration``: the
+            run is another one. And whatever is wrong with the files.
+    """
+    _check(files, configuration, resume=resume)
+    if not files.configuration.exists():
+        write_whole(files.configuration, configuration.to_json())
+    with ExitStack() as stack:
+        paths = (files.output, files.failures, files.attempts)
+        rows, failures, attempts = (stack.enter_context(LineFile(p)) for p in paths)
+        moved = [one.set_torn_aside() for one in (rows, failures, attempts)]
+        records = Records(
+            files=files,
+            names=Names(configuration.name),
+            rows=rows,
+            failures=failures,
+            attempts=attempts,
+            torn=tuple(path for path in moved if path is not None),
+        )
+        records.read(configuration)
+        yield records
+
+
+def _check(files: RunFiles, configuration: Configuration, *, resume: bool) -> None:
+    known, rows = files.configuration.exists(), files.output.exists()
+    if not resume and (known or rows):
+        message = (
+            f"{files.output} is there already; go on with --resume, or choose another"
+        )
+        raise RunFileError("output_exists", message)
+    if known:
+        _compare(files.configuration, configuration)
+    elif rows:
+        message = (
+            f"{files.output} has no {files.configuration.name} beside it, so it cannot be "
+            "known which run it belongs to; choose another output"
+        )
+        raise RunFileError("no_run", message)
+
+
+def _compare(path: Path, configuration: Configuration) -> None:
+    try:
+        stored = read_configuration(path.read_bytes())
+    except (IpiStateError, OSError) as error:
+        message = f"{path} cannot be read: {error}; choose another output"
+        raise RunFileError("no_run", message) from error
+    if told := "; ".join(differences(stored, configuration)):
+        message = f"{path}: this is another run: {told}; go on with what it began with"
+        raise RunFileError("other_configuration", message)
