@@ -18,7 +18,8 @@ from ipistate.renaming import MINTED
 from ipistate.retrace import Executed, Refusal, retrace
 from ipistate.session import Session
 from ipistate.testing import plain_json, tool_calls
-from ipistate.trace import TracedCall, read_arguments
+from ipistate.tools import table_of, tool
+from ipistate.trace import TracedCall, calls_of_items, read_arguments
 
 
 SCRIPTS = builtin_scripts()
@@ -306,6 +307,25 @@ def test_tools_of_a_user():
 
     assert "[]" == again.steps[0].transition.output
     assert "Unknown tool: list_courses" == without.steps[0].transition.output
+
+
+@pytest.mark.parametrize("recorded", ["\U0001f600", '{"output":"\U0001f600"}'])
+def test_halves_of_a_character_arrive_as_one(recorded):
+    """What a tool joins out of two halves is recorded as the character that it is."""
+
+    def join(world, left, right):
+        return world, left + right
+
+    written = '{"left":"\\ud83d","right":"\\ude00"}'
+    calls = calls_of_items(
+        [
+            {"type": "function_call", "name": "join", "arguments": written},
+            {"type": "function_call_output", "output": recorded},
+        ]
+    )
+    again = retrace(Environment.of({}), calls, tools=table_of([tool(join, "d")]))
+
+    assert not again.diverged
 
 
 @given(session=_sessions())

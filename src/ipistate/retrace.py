@@ -13,6 +13,7 @@ from ipistate.renaming import MINTED, Renaming
 from ipistate.tools import TOOLS, Tool
 from ipistate.trace import TracedCall, read_arguments
 from ipistate.transition import ToolCall, Transition, call_tool
+from ipistate.values import whole_text
 
 
 if TYPE_CHECKING:
@@ -31,6 +32,11 @@ class Executed:
     """With the ids that this execution minted."""
     before: Environment
     transition: Transition
+
+    @property
+    def reply(self) -> str:
+        """What an agent reads now: JSON joins halves of a character on the way."""
+        return whole_text(self.transition.output)
 
 
 @attrs.frozen(kw_only=True)
@@ -58,7 +64,7 @@ class Retrace:
         last = self.steps[-1] if self.diverged else None
         if not isinstance(last, Executed) or last.traced.reply is None:
             return None
-        return divergence(last.traced.reply, last.transition.output, self.renaming)
+        return divergence(last.traced.reply, last.reply, self.renaming)
 
 
 def retrace(
@@ -81,7 +87,7 @@ def retrace(
         steps.append(step)
         if isinstance(step, Executed):
             world = step.transition.environment
-            diverged = not comparison.agrees(traced, step.transition.output)
+            diverged = not comparison.agrees(traced, step.reply)
         if diverged:
             break
     return Retrace(steps=tuple(steps), diverged=diverged, renaming=comparison.names)
