@@ -160,6 +160,24 @@ def test_nothing_stays_behind_if_writing_fails(run, checkpoint, tmp_path, monkey
     assert "No space left on device" in result.stderr
 
 
+def test_it_appears_at_once(run, checkpoint, tmp_path, monkeypatch):
+    """Before the last participant is written, nobody takes OUT for a checkpoint."""
+    directory = CheckpointDirectory(checkpoint, "other")
+    directory.write("step-1", [], StopFlag())
+    looks, write = [], module._write
+
+    def watched(*arguments):
+        write(*arguments)
+        looks.append(run("checkpoint", "verify", tmp_path / "out").exit_code)
+
+    monkeypatch.setattr(module, "_write", watched)
+    run("checkpoint", "migrate", checkpoint, tmp_path / "out", "--to", "2")
+
+    assert [3, 3] == looks
+    assert 0 == run("checkpoint", "verify", tmp_path / "out").exit_code
+    assert ["gym"] == [path.name for path in (tmp_path / "out").iterdir()]
+
+
 def test_a_damaged_checkpoint_is_refused(run, checkpoint, tmp_path):
     """Every check of a restore is made before anything is written."""
     (records,) = (checkpoint / "gym/resources/ipi").glob("records*")

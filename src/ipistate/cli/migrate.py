@@ -85,9 +85,9 @@ def migrate(*, directory: Path, out: Path, version: str, as_json: bool) -> None:
     if directory.resolve() in out.resolve().parents:
         raise RefusedInputError(f"{out}: is inside {directory}, which stays as it is")
     parts = [_read(one, version) for one in participants(directory, None, None)]
-    with _made(out):
+    with _made(out) as hidden:
         for part in parts:
-            _write(part, out, version)
+            _write(part, hidden, version)
     if as_json:
         emit({"directory": str(out), "participants": [_document(one) for one in parts]})
     else:
@@ -106,11 +106,16 @@ def _read(directory: CheckpointDirectory, version: str) -> Part:
 
 
 @contextmanager
-def _made(out: Path) -> Generator[None]:
+def _made(out: Path) -> Generator[Path]:
+    # It appears at once, so whoever kills this leaves nothing that looks whole.
+    hidden = out / ".incomplete"
     with refusing(str(out)):
         out.mkdir()
         try:
-            yield
+            hidden.mkdir()
+            yield hidden
+            (hidden / GYM).rename(out / GYM)
+            hidden.rmdir()
         except BaseException:
             # No half of a checkpoint stays behind.
             shutil.rmtree(out, ignore_errors=True)
