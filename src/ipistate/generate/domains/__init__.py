@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from ipistate.generate.domains.education import EDUCATION
 from ipistate.generate.domains.healthcare import HEALTHCARE
 
 
@@ -14,6 +15,6 @@ if TYPE_CHECKING:
     from ipistate.generate.scene import Domain
 
 DOMAINS: Final[Mapping[str, Domain]] = MappingProxyType(
-    {one.name: one for one in (HEALTHCARE,)}
+    {one.name: one for one in (HEALTHCARE, EDUCATION)}
 )
 """The domains by name, in their order."""
