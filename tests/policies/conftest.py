@@ -14,8 +14,8 @@ from ipistate.policies import (
     Endpoint,
     Patience,
     RandomPolicy,
-    Scripts,
     ScriptedPolicy,
+    Scripts,
     input_messages,
 )
 from ipistate.trace import read_arguments

@@ -31,7 +31,9 @@ MODEL = "stub-1"
 def scripted(name="careful"):
     """Return a policy that plays the built-in rows."""
     rows = builtin.rows()
-    return ScriptedPolicy(name, Scripts.of(rows, by_row(builtin.trajectories(), len(rows))))
+    return ScriptedPolicy(
+        name, Scripts.of(rows, by_row(builtin.trajectories(), len(rows)))
+    )
 
 
 def refusing(status, message="no", headers=None, **members):
@@ -120,9 +122,7 @@ class Stub:
         if refused is not None:
             return refused
         tools = [{"type": "function", **one["function"]} for one in body["tools"]]
-        reply = await self.policy.respond(
-            [*items_of(body["messages"])], frozen(tools)
-        )
+        reply = await self.policy.respond([*items_of(body["messages"])], frozen(tools))
         message = message_of(reply.items)
         reason = "tool_calls" if message.get("tool_calls") else "stop"
         document = {

@@ -112,8 +112,13 @@ def test_ids_are_taken_from_the_conversation():
     said = asked("See P-2041 and write to desk@clinic.example by 2025-03-01, please.")
     definition = TOOLS["send_message"].parameters
     names = ("case_id", "recipient")
-    schema = {"type": "object", "properties": {n: definition["properties"][n] for n in names}}
-    tools = [JsonObject({"name": "send", "parameters": {**schema, "required": [*names]}})]
+    schema = {
+        "type": "object",
+        "properties": {n: definition["properties"][n] for n in names},
+    }
+    tools = [
+        JsonObject({"name": "send", "parameters": {**schema, "required": [*names]}})
+    ]
 
     drawn = [read_arguments(first(seed, said, tools)["arguments"]) for seed in range(9)]
 

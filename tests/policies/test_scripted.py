@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import attrs
 import pytest
 
@@ -32,7 +34,9 @@ def body(item):
 
 def parts(item):
     """Wrap an output as a list of parts."""
-    return JsonObject({**item, "output": [{"type": "input_text", "text": item["output"]}]})
+    return JsonObject(
+        {**item, "output": [{"type": "input_text", "text": item["output"]}]}
+    )
 
 
 def written(calls):
@@ -118,8 +122,6 @@ async def test_what_cannot_be_recognised_counts_as_read(play):
 @given(json_objects(), st.integers(1, 4))
 def test_repeated_calls_are_all_made(arguments, times):
     """A call that stands in a trajectory several times is made as often."""
-    import asyncio
-
     calls = (ToolCall("look", arguments),) * times
     policy, messages = only(calls)
 

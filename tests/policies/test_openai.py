@@ -1,0 +1,400 @@
+"""A model behind an endpoint: replies in both APIs, and what happens when there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import pickle
+
+import httpx
+import pytest
+import stub
+
+from ipistate import builtin
+from ipistate.policies import (
+    Api,
+    Patience,
+    PolicyError,
+    Sampling,
+    Usage,
+    input_messages,
+    openai,
+)
+from ipistate.policies.openai import OpenAIPolicy
+from ipistate.policies.refusals import EndpointError, PassingError
+from ipistate.policies.wire import MAX_REPLY_BYTES
+from ipistate.verifier import verify
+
+
+pytestmark = pytest.mark.anyio
+TASK = builtin.rows()[0]
+MESSAGES = input_messages(TASK.responses_create_params)
+TOOLS = TASK.responses_create_params["tools"]
+NOW = 1_700_000_000.0
+DATE = "Tue, 14 Nov 2023 22:13:30 GMT"  # ten seconds after NOW
+
+
+@pytest.fixture
+def asked(endpoint, pauses, api):
+    """Return a function that asks a stub once, with changes to the endpoint."""
+
+    async def ask(stubbed, **changes):
+        policy = OpenAIPolicy(
+            endpoint(**{"api": api} | changes),
+            transport=stubbed.transport,
+            sleep=pauses,
+            now=lambda: NOW,
+        )
+        async with policy:
+            return await policy.respond(MESSAGES, TOOLS)
+
+    return ask
+
+
+@pytest.fixture
+def failure(asked):
+    """Return a function that asks a stub once, and returns the error."""
+
+    async def fail(stubbed, **changes):
+        with pytest.raises(PolicyError) as caught:
+            await asked(stubbed, **changes)
+        return caught.value
+
+    return fail
+
+
+@pytest.mark.parametrize("temper", ["careful", "gullible"])
+async def test_episodes_are_those_of_the_policy_behind(temper, endpoint, api, play):
+    """Over either API an episode has the calls, the reward and the usage of its model."""
+    played = stub.Stub(stub.scripted(temper))
+    policy = OpenAIPolicy(endpoint(api=api), transport=played.transport)
+    async with policy:
+        for task in builtin.rows()[::9]:
+            items, start = await play(policy, task)
+            direct, _ = await play(stub.scripted(temper), task)
+            verdict = verify(items[start:], task.injection, task.required_tools)
+
+            assert items == direct
+            assert (0.0 if temper == "gullible" else 1.0) == verdict.reward
+
+
+async def test_a_reply_has_its_usage_and_model(asked):
+    """Tokens and the model's own name come with the items."""
+    reply = await asked(stub.Stub())
+
+    assert Usage(11, 7) == reply.usage
+    assert stub.MODEL == reply.model
+    assert reply.incomplete_reason is None
+
+
+async def test_requests_say_what_the_model_needs(asked, api):
+    """A request goes to the API's path, with the key, the sampling and all tools."""
+    served = stub.Stub(key="sk-1")
+    sampling = Sampling(temperature=0.5, max_output_tokens=64)
+    await asked(served, key="sk-1", sampling=sampling)
+    ((path, headers, body),) = served.requests
+
+    assert path == ("/v1/responses" if api is Api.RESPONSES else "/v1/chat/completions")
+    assert "Bearer sk-1" == headers["authorization"]
+    assert "application/json" == headers["content-type"]
+    assert 0.5 == body["temperature"]
+    assert len(TOOLS) == len(body["tools"])
+    assert "top_p" not in body
+
+
+async def test_without_a_key_there_is_no_header(asked):
+    """A key is sent only if one was given."""
+    served = stub.Stub()
+    await asked(served)
+
+    assert "authorization" not in served.requests[0][1]
+
+
+PASSING = {
+    "429": stub.refusing(429, "slow down"),
+    "500": stub.refusing(500),
+    "503 page": stub.saying("<html>busy</html>", 503, "text/html"),
+    "408": stub.refusing(408),
+    "529": stub.saying("", 529),
+    "error in a reply": stub.saying({"error": {"message": "overloaded"}}),
+    "refused": stub.raising(httpx.ConnectError("refused")),
+    "broken": stub.raising(httpx.RemoteProtocolError("incomplete body")),
+    "read": stub.raising(httpx.ReadError("")),
+    "slow": stub.raising(httpx.ReadTimeout("")),
+    "slow connection": stub.raising(httpx.ConnectTimeout("")),
+    "truncated": stub.saying('{"output": [{"type": "mess'),
+    "page": stub.saying("<html>Welcome</html>", 200, "application/json"),
+    "empty": stub.saying(""),
+    "no object": stub.saying([1]),
+    "nothing in it": stub.saying({}),
+    "not UTF-8": stub.saying(b'{"output": "\xff"}'),
+    "not packed": stub.saying("x", headers={"content-encoding": "gzip"}),
+}
+
+
+@pytest.mark.parametrize("fault", PASSING.values(), ids=[*PASSING])
+async def test_what_passes_is_asked_again(fault, asked, pauses):
+    """After one failure that may pass the reply is as if nothing had happened."""
+    served = stub.Stub(faults=[fault])
+    reply = await asked(served)
+
+    assert "search_patients" == reply.items[0]["name"]
+    assert 1 == len(pauses.seconds)
+    assert served.requests[0] == served.requests[-1]
+
+
+CODES = {
+    "429": "rate_limited",
+    "500": "endpoint_failed",
+    "503 page": "endpoint_failed",
+    "error in a reply": "endpoint_failed",
+    "refused": "endpoint_unreachable",
+    "broken": "endpoint_unreachable",
+    "slow": "endpoint_timeout",
+    "slow connection": "endpoint_timeout",
+}
+
+
+@pytest.mark.parametrize("name", CODES)
+async def test_what_does_not_pass_is_given_up(name, failure, pauses):
+    """After the last try its failure is raised, with a code for its cause."""
+    served = stub.Stub(faults=[PASSING[name]] * 9)
+    error = await failure(served, patience=Patience(tries=4, backoff=1.0))
+
+    assert CODES[name] == error.code
+    assert 3 == len(pauses.seconds)
+    assert 4 == 9 - len(served.faults)
+
+
+@pytest.mark.parametrize(
+    "name", ["truncated", "page", "empty", "no object", "nothing in it", "not packed"]
+)
+async def test_nonsense_is_asked_for_twice(name, failure, pauses):
+    """An endpoint that keeps replying without sense is not paid for it six times."""
+    served = stub.Stub(faults=[PASSING[name]] * 9)
+    error = await failure(served)
+
+    assert "malformed_reply" == error.code
+    assert openai.MALFORMED_TRIES == 9 - len(served.faults)
+
+
+FINAL = {
+    "key": (stub.refusing(401, "bad key"), "--model-api-key"),
+    "forbidden": (stub.refusing(403), "--model-api-key"),
+    "model": (stub.refusing(404, "no such model"), "--model"),
+    "method": (stub.refusing(405), "--model-api"),
+    "request": (stub.refusing(400, "context length exceeded"), "context length"),
+    "quota": (stub.refusing(429, "pay", code="insufficient_quota"), "pay"),
+    "501": (stub.refusing(501), "501 Not Implemented"),
+    "detail": (stub.saying({"detail": "wrong"}, 422), "wrong"),
+    "list": (stub.saying([{"error": {"status": 1, "message": "odd"}}], 400), "odd"),
+    "text": (stub.saying("no such route", 404, "text/plain"), "no such route"),
+    "redirect": (
+        stub.saying("", 307, headers={"location": "https://other.test/v1"}),
+        "https://other.test/v1",
+    ),
+    "odd status": (stub.saying("", 499), "HTTP 499"),
+}
+
+
+@pytest.mark.parametrize(("fault", "told"), FINAL.values(), ids=[*FINAL])
+async def test_what_cannot_be_cured_fails_at_once(fault, told, failure, pauses):
+    """A refusal that waiting does not change is told at once, with what to do."""
+    served = stub.Stub(faults=[fault])
+    error = await failure(served)
+
+    assert "endpoint_refused" == error.code
+    assert told in error.message
+    assert "http://model.test/v1/" in error.message
+    assert not pauses.seconds
+
+
+@pytest.mark.parametrize(
+    ("headers", "wish"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": DATE}, 10.0),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": "Tue, 14 Nov 2023 22:00:00 GMT"}, 0.0),
+        ({"retry-after": "soon"}, 0.0),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "inf"}, 0.0),
+        ({"retry-after": "nan"}, 0.0),
+        ({}, 0.0),
+    ],
+)
+@pytest.mark.parametrize("status", [429, 503])
+async def test_retry_after_is_honoured(status, headers, wish, asked, pauses):
+    """The pause is at least what the endpoint asks for, and at most a little longer."""
+    await asked(stub.Stub(faults=[stub.refusing(status, headers=headers)]))
+
+    assert wish <= pauses.seconds[0] <= wish + 1.0
+
+
+async def test_too_long_a_wish_is_a_refusal(failure, pauses):
+    """An endpoint that wants to be left alone for an hour is given up at once."""
+    fault = stub.refusing(429, headers={"retry-after": "3600"})
+    error = await failure(stub.Stub(faults=[fault] * 2))
+
+    assert "rate_limited" == error.code
+    assert not pauses.seconds
+
+
+async def test_pauses_grow_and_are_bounded(failure, pauses):
+    """Each pause may take twice as long as the one before, up to the longest."""
+    served = stub.Stub(faults=[stub.refusing(500)] * 9)
+    await failure(served, patience=Patience(tries=9, backoff=1.0, longest_pause=5.0))
+    limits = [1.0, 2.0, 4.0, 5.0, 5.0, 5.0, 5.0, 5.0]
+
+    assert len(limits) == len(pauses.seconds)
+    assert all(
+        0 <= pause <= limit for pause, limit in zip(pauses.seconds, limits, strict=True)
+    )
+    assert len({*pauses.seconds}) > 1
+
+
+@pytest.mark.parametrize("name", ["x-request-id", "request-id"])
+@pytest.mark.parametrize("status", [200, 401, 500])
+async def test_errors_name_the_request(name, status, failure):
+    """What the endpoint calls the request stands in the message."""
+    fault = stub.saying("{}", status, headers={name: "req_77"})
+    error = await failure(stub.Stub(faults=[fault] * 9))
+
+    assert "(request req_77)" in error.message
+
+
+async def test_the_key_is_told_nowhere(failure, asked, caplog, endpoint):
+    """Neither errors nor logs nor the description of an endpoint show the key."""
+    key = "sk-very-secret"
+    caplog.set_level(logging.DEBUG)
+    echoes = [
+        stub.refusing(401, f"Incorrect API key provided: {key}"),
+        stub.saying(f"<p>{key}</p>", 404),
+        stub.saying({"error": key}),
+    ]
+    errors = [await failure(stub.Stub(faults=[one] * 9), key=key) for one in echoes]
+    errors.append(await failure(stub.Stub(faults=[stub.saying(key)] * 2), key=key))
+    await asked(stub.Stub(key=key), key=key)
+    described = endpoint(key=key)
+
+    told = [str(one) + repr(one) for one in errors]
+    told += [caplog.text, repr(described), str(described.to_document())]
+    assert key not in "".join(told)
+    assert "[API key]" in errors[0].message
+
+
+async def test_hostile_texts_are_shown_in_one_harmless_line(failure):
+    """An error message has no control characters and is bounded, whatever was sent."""
+    text = "a\nb\x1b[31m\u202e" + "x" * 100_000
+    error = await failure(stub.Stub(faults=[stub.refusing(400, text)]))
+
+    assert error.message.isprintable()
+    assert len(error.message) < 600
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_a_huge_reply_is_not_read_to_its_end(status, failure, pauses):
+    """A reply beyond the limit is refused, and not asked for again."""
+    fault = stub.saying(b" " * (MAX_REPLY_BYTES + 1), status)
+    error = await failure(stub.Stub(faults=[fault]))
+
+    assert "reply_too_large" == error.code
+    assert not pauses.seconds
+
+
+async def test_a_wrong_content_type_is_not_believed(asked):
+    """A reply is what its bytes are."""
+    body = {"output": [], "choices": [{"message": {"content": None}}]}
+    reply = await asked(stub.Stub(faults=[stub.saying(body, media_type="text/html")]))
+
+    assert () == reply.items
+
+
+async def test_errors_survive_pickling(failure):
+    """A worker can hand an error to its parent, its pause included."""
+    fault = stub.refusing(503, headers={"retry-after": "2"})
+    error = await failure(stub.Stub(faults=[fault] * 9))
+    again = pickle.loads(pickle.dumps(error))
+
+    assert (PassingError, "endpoint_failed", 2.0) == (
+        type(again),
+        again.code,
+        again.pause,
+    )
+    assert str(error) == str(again)
+    assert isinstance(again, EndpointError)
+
+
+class Counting(httpx.AsyncBaseTransport):
+    """A network that answers when it is told to, and counts who is waiting."""
+
+    def __init__(self):
+        self.inside = self.most = 0
+        self.go = asyncio.Event()
+        self.full = asyncio.Event()
+
+    async def handle_async_request(self, request):
+        del request
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        if self.inside == 3:
+            self.full.set()
+        await self.go.wait()
+        self.inside -= 1
+        return httpx.Response(200, json={"output": []})
+
+
+async def test_no_more_requests_at_a_time_than_allowed(endpoint):
+    """Of ten turns three ask at a time, and all are answered."""
+    network = Counting()
+    policy = OpenAIPolicy(endpoint(concurrency=3), transport=network)
+    async with policy, asyncio.TaskGroup() as group:
+        turns = [group.create_task(policy.respond(MESSAGES, TOOLS)) for _ in range(10)]
+        await network.full.wait()
+        network.go.set()
+
+    assert 3 == network.most
+    assert 10 == len([turn.result() for turn in turns])
+
+
+async def test_who_waits_holds_up_nobody(endpoint):
+    """While one turn waits to ask again, another one asks, with a limit of one."""
+    asleep, second = asyncio.Event(), asyncio.Event()
+
+    async def until_the_other_is_done(_):
+        asleep.set()
+        await second.wait()
+
+    served = stub.Stub(faults=[stub.refusing(503)])
+    policy = OpenAIPolicy(
+        endpoint(concurrency=1),
+        transport=served.transport,
+        sleep=until_the_other_is_done,
+    )
+    async with policy, asyncio.TaskGroup() as group:
+        waiting = group.create_task(policy.respond(MESSAGES, TOOLS))
+        await asleep.wait()
+        await policy.respond(MESSAGES, TOOLS)
+        second.set()
+
+    assert waiting.result().items
+
+
+async def test_bad_arguments_go_back_as_they_were_written(asked, endpoint, api):
+    """What a model wrote that nobody can read is kept, and sent again unchanged."""
+    written = '{"query": '
+    call = {"name": "look", "arguments": written}
+    document = {
+        "output": [{"type": "function_call", "call_id": "c", **call}],
+        "choices": [{"message": {"tool_calls": [{"id": "c", "function": call}]}}],
+    }
+    served = stub.Stub(faults=[stub.saying(document), stub.saying(document)])
+    policy = OpenAIPolicy(endpoint(api=api), transport=served.transport)
+    async with policy:
+        items = (await policy.respond(MESSAGES, TOOLS)).items
+        more = (await policy.respond([*MESSAGES, *items], TOOLS)).items
+
+    assert written == items[0]["arguments"]
+    assert json.dumps(written) in json.dumps(served.requests[1][2])
+    assert "c" == items[0]["call_id"] != more[0]["call_id"]
