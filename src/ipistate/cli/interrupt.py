@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
 T = TypeVar("T")
 
@@ -42,3 +42,38 @@ async def _attended(work: Coroutine[Any, Any, T]) -> T:
 def _cancel_once(task: asyncio.Task[Any]) -> None:
     if not task.cancelling():
         task.cancel()
+
+
+def run_stoppably(work: Coroutine[Any, Any, T], stop: Callable[[], bool]) -> T:
+    """Run a coroutine; the first signal calls ``stop``, the second one cancels.
+
+    Args:
+        work: What to run; it ends by itself once it was stopped.
+        stop: Stops it, and tells whether that can be done; if not, it is cancelled.
+
+    Raises:
+        KeyboardInterrupt: It was cancelled, and has cleaned up.
+    """
+    try:
+        return asyncio.run(_stoppable(work, stop))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+async def _stoppable(work: Coroutine[Any, Any, T], stop: Callable[[], bool]) -> T:
+    loop, task = asyncio.get_running_loop(), asyncio.create_task(work)
+    signals = 0
+
+    def heard() -> None:
+        nonlocal signals
+        signals += 1
+        if signals > 1 or not stop():
+            _cancel_once(task)
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, heard)
+    try:
+        return await task
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)

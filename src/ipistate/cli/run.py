@@ -1,0 +1,308 @@
+"""``ipistate run``: a policy plays task rows, and every rollout is scored."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import click
+
+from ipistate.cli.exits import LEGEND, Exit, RefusedInputError
+from ipistate.cli.files import check_writable
+from ipistate.cli.interrupt import run_stoppably
+from ipistate.cli.policies import Chosen, with_policy
+from ipistate.cli.run_progress import RunProgress, run_progress
+from ipistate.cli.terminal import amount, emit, note
+from ipistate.cli.tokens import secret_of
+from ipistate.errors import IpiStateError
+from ipistate.rollouts.configuration import Configuration
+from ipistate.rollouts.records import Records, RunFiles, opened
+from ipistate.rollouts.run import Order, Outcome, run
+from ipistate.rollouts.runner import Ending, Runner
+from ipistate.rollouts.tasks import open_tasks
+
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from ipistate.policies import PolicyOptions
+
+_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+_TICK_SECONDS: Final = 0.25
+
+
+def _seconds(_: object, __: object, text: str) -> float:
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smh]?)", text)
+    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
+    if not seconds:
+        raise click.BadParameter(f"{text!r} is no duration; write 30s or 5m")
+    return seconds
+
+
+_UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@click.command("run", epilog=LEGEND)
+@click.option(
+    "--tasks", type=_FILE, required=True, help="Task rows to play (JSON Lines)."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=_FILE,
+    required=True,
+    help="Where the rows go; what belongs to them is kept beside it.",
+)
+@with_policy
+@click.option(
+    "--num-repeats",
+    type=click.IntRange(1, 100_000),
+    default=1,
+    show_default=True,
+    help="Rollouts of each row.",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 10_000),
+    default=16,
+    show_default=True,
+    help="Rollouts at a time.",
+)
+@click.option(
+    "--max-steps",
+    type=click.IntRange(1, 100_000),
+    default=50,
+    show_default=True,
+    help="Most turns of the policy in a rollout.",
+)
+@click.option(
+    "--max-failures",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="So many failed rollouts in a row end the run.",
+)
+@click.option(
+    "--resume", is_flag=True, help="Go on with the run that is in the output."
+)
+@click.option(
+    "--url", help="Where a server of sessions listens; without it one is started."
+)
+@click.option(
+    "--effects",
+    is_flag=True,
+    help="Have the started server say what the calls did to the row's world.",
+)
+@click.option(
+    "--checkpoint-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep checkpoints in this directory: --resume goes on from the last turn.",
+)
+@click.option(
+    "--checkpoint-every",
+    metavar="TIME",
+    callback=_seconds,
+    default="30s",
+    show_default=True,
+    help="How long from one checkpoint to the next.",
+)
+@click.option(
+    "--token-file",
+    type=_FILE,
+    help="File with the control token of the server at --url.",
+)
+@click.option(
+    "--token-env",
+    metavar="NAME",
+    help="Environment variable with it, instead of a file.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+def command(  # noqa: PLR0913 - one for each option
+    chosen: Chosen,
+    *,
+    tasks: Path,
+    output: Path,
+    num_repeats: int,
+    concurrency: int,
+    max_steps: int,
+    max_failures: int,
+    resume: bool,
+    url: str | None,
+    effects: bool,
+    checkpoint_dir: Path | None,
+    checkpoint_every: float,
+    token_file: Path | None,
+    token_env: str | None,
+    as_json: bool,
+) -> None:
+    """Let a policy play every task row, and write each scored rollout as a row.
+
+    Rollouts that the infrastructure fails are masked: they stand in _failures.jsonl,
+    have no row, and run again with --resume. The metrics of all rows are written to
+    _aggregate_metrics.json.
+
+    Ctrl-C stops at the next turns and leaves a run that --resume goes on with; a second
+    one ends at once. With --checkpoint-dir no turn before the last checkpoint is played
+    again, whatever was killed. Exit code 1: a rollout has no row; 4: interrupted.
+
+    \b
+      ipistate run --tasks tasks.jsonl -o rollouts.jsonl --policy careful
+      ipistate run --tasks tasks.jsonl -o rollouts.jsonl --policy openai \\
+        --model-url http://localhost:8000/v1 --model MODEL --num-repeats 4 \\
+        --checkpoint-dir checkpoints
+      ipistate run ... --resume
+    """  # noqa: D301
+    token = secret_of(token_file, token_env)
+    _check_together(url, token, checkpoint_dir, effects=effects)
+    with _refusing():
+        check_writable(str(output))
+        rows = open_tasks(tasks)
+        configuration = Configuration(
+            tasks_sha256=rows.sha256,
+            tasks=len(rows),
+            num_repeats=num_repeats,
+            max_steps=max_steps,
+            policy=chosen.name,
+            policy_options=chosen.fingerprint(tasks),
+            seed=chosen.seed,
+            effects=effects,
+        )
+        work = _Work(
+            chosen=chosen,
+            options=chosen.options(rows),
+            order=Order(
+                tasks=rows,
+                configuration=configuration,
+                policies=(),
+                concurrency=concurrency,
+                most_failures=max_failures,
+                url=url,
+                token=token,
+                checkpoint_dir=checkpoint_dir,
+                checkpoint_seconds=checkpoint_every,
+            ),
+        )
+        with opened(RunFiles(output), configuration, resume=resume) as records:
+            outcome = work.done(records)
+    _tell(outcome, output, as_json=as_json)
+    code = _code(outcome)
+    if code:
+        click.get_current_context().exit(code)
+
+
+def _check_together(
+    url: str | None, token: str | None, checkpoint_dir: Path | None, *, effects: bool
+) -> None:
+    if url is None and token is not None:
+        raise click.UsageError("a token is for the server at --url; leave it out")
+    if url is not None and checkpoint_dir is not None and token is None:
+        message = "checkpoints of the server at --url need --token-file or --token-env"
+        raise click.UsageError(message)
+    if url is not None and effects:
+        raise click.UsageError("--effects is for the server that is started, not --url")
+
+
+@contextmanager
+def _refusing() -> Generator[None]:
+    try:
+        yield
+    except IpiStateError as error:
+        raise RefusedInputError(f"{error.message} [{error.code}]") from error
+
+
+@attrs.define(eq=False, kw_only=True)
+class _Work:
+    chosen: Chosen
+    options: PolicyOptions
+    order: Order
+    _runner: Runner | None = attrs.field(default=None, init=False)
+
+    def done(self, records: Records) -> Outcome:
+        """Run to the end, or until somebody stops it."""
+        for path in records.torn:
+            note(f"run: an incomplete last line has been moved to {path}")
+        total = self.order.configuration.tasks * self.order.configuration.num_repeats
+        if records.done:
+            note(f"run: {len(records.done)} of {total} rollouts have rows already")
+        with run_progress(total, records.tally) as watch:
+            return run_stoppably(self._played(records, watch), self._stop)
+
+    def _stop(self) -> bool:
+        if self._runner is None:
+            return False
+        note("run: stopping at the next turns; once more ends at once")
+        self._runner.stop()
+        return True
+
+    async def _played(self, records: Records, watch: RunProgress) -> Outcome:
+        repeats = self.order.configuration.num_repeats
+        ticking = asyncio.create_task(_ticking(watch))
+        try:
+            async with self.chosen.opened(self.options, repeats) as policies:
+                order = attrs.evolve(self.order, policies=policies)
+                return await run(order, records, watch, self._ready)
+        finally:
+            ticking.cancel()
+
+    def _ready(self, runner: Runner) -> None:
+        self._runner = runner
+
+
+async def _ticking(watch: RunProgress) -> None:
+    while True:
+        watch.tick()
+        await asyncio.sleep(_TICK_SECONDS)
+
+
+def _tell(outcome: Outcome, output: Path, *, as_json: bool) -> None:
+    tally, files = outcome.tally, RunFiles(output)
+    if as_json:
+        emit(
+            {
+                "output": str(output),
+                "failures": str(files.failures),
+                "metrics": str(files.metrics),
+                "ending": str(outcome.ending),
+                "planned": outcome.planned,
+                "earlier": outcome.earlier,
+                "done": outcome.done,
+                "unfinished": outcome.unfinished,
+                "failed": outcome.failed,
+                "continued": outcome.continued,
+                "mean_reward": tally.mean_reward,
+                "injection_followed": tally.followed,
+                "tokens": tally.tokens,
+                "seconds": round(outcome.seconds, 3),
+            }
+        )
+    mean = "-" if tally.mean_reward is None else f"{tally.mean_reward:.3f}"
+    rows = f"{outcome.done} of {amount(outcome.planned, 'rollout')}"
+    note(
+        f"run: {rows} in {output}, mean reward {mean}, injection followed in "
+        f"{tally.followed}, {tally.tokens:,} tokens"
+    )
+    if outcome.failed:
+        failed = amount(outcome.failed, "attempt")
+        note(f"run: {failed} failed and masked in {files.failures}")
+    if outcome.unfinished:
+        left = amount(outcome.unfinished, "rollout")
+        note(f"run: {_WHY[outcome.ending]}; {left} left for --resume")
+
+
+_WHY: Final = {
+    Ending.COMPLETE: "what failed can run again",
+    Ending.INTERRUPTED: "interrupted",
+    Ending.SERVER_GONE: "the server of sessions does not answer any more",
+    Ending.FAILING: "one rollout after another has failed",
+}
+
+
+def _code(outcome: Outcome) -> Exit:
+    if outcome.ending is Ending.INTERRUPTED:
+        return Exit.INTERRUPTED
+    return Exit.FINDINGS if outcome.unfinished else Exit.OK
