@@ -158,3 +158,14 @@ def test_long_hostile_texts_are_read_in_linear_time():
     said = asked("a-" + "1-" * 500_000 + "@")
 
     assert "none" in first(1, said, [tool({"type": "string"})])["arguments"]
+
+
+def test_schemas_without_a_bottom_end():
+    """A schema that nests deeper than anybody writes is cut off, not followed."""
+    schema = {"type": "string"}
+    for _ in range(20):
+        schema = {"type": "array", "items": schema}
+        schema = {"type": "object", "properties": {"a": schema}, "required": ["a"]}
+    call = first(1, asked("Dig."), [tool(schema)])
+
+    assert 1 <= len(call["arguments"]) < 200

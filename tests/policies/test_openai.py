@@ -18,12 +18,14 @@ from ipistate.policies import (
     PolicyError,
     Sampling,
     Usage,
+    for_row,
     input_messages,
     openai,
 )
 from ipistate.policies.openai import OpenAIPolicy
 from ipistate.policies.refusals import EndpointError, PassingError
 from ipistate.policies.wire import MAX_REPLY_BYTES
+from ipistate.values import JsonObject
 from ipistate.verifier import verify
 
 
@@ -129,7 +131,9 @@ PASSING = {
     "no object": stub.saying([1]),
     "nothing in it": stub.saying({}),
     "not UTF-8": stub.saying(b'{"output": "\xff"}'),
-    "not packed": stub.saying("x", headers={"content-encoding": "gzip"}),
+    "not packed": stub.saying(
+        "not packed at all", headers={"content-encoding": "gzip"}
+    ),
 }
 
 
@@ -398,3 +402,46 @@ async def test_bad_arguments_go_back_as_they_were_written(asked, endpoint, api):
     assert written == items[0]["arguments"]
     assert json.dumps(written) in json.dumps(served.requests[1][2])
     assert "c" == items[0]["call_id"] != more[0]["call_id"]
+
+
+async def test_a_row_samples_as_it_says(endpoint, api):
+    """What was chosen for all rows goes before what a row says, and both are sent."""
+    served = stub.Stub()
+    chosen = Sampling(temperature=0.25)
+    params = {"temperature": 1.0, "top_p": 0.5, "max_output_tokens": 33, "more": 1}
+    policy = OpenAIPolicy(
+        endpoint(api=api, sampling=chosen), transport=served.transport
+    )
+    async with policy:
+        await for_row(policy, JsonObject(params)).respond(MESSAGES, TOOLS)
+        await policy.respond(MESSAGES, TOOLS)
+    row, bare = (body for *_, body in served.requests)
+    longest = "max_output_tokens" if api is Api.RESPONSES else "max_tokens"
+
+    assert (0.25, 0.5, 33) == (row["temperature"], row["top_p"], row[longest])
+    assert {*row} - {*bare} == {"top_p", longest}
+    assert "more" not in row
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"temperature": "hot"},
+        {"temperature": -1},
+        {"top_p": 2},
+        {"top_p": True},
+        {"max_output_tokens": 0},
+        {"max_output_tokens": 1.5},
+        {"max_output_tokens": None},
+    ],
+)
+async def test_a_row_that_makes_no_sense_is_left_to_the_endpoint(params):
+    """A member of another type or out of range is not sent."""
+    assert Sampling() == Sampling().or_of(JsonObject(params))
+
+
+async def test_other_policies_are_the_same_for_every_row():
+    """Scripted policies know a row by its messages alone."""
+    policy = stub.scripted()
+
+    assert policy is for_row(policy, JsonObject({"temperature": 1.0}))

@@ -175,6 +175,21 @@ async def test_an_input_that_is_a_text_is_what_the_user_says():
     assert "look" == (await policy.respond(messages, [])).items[0]["name"]
 
 
+async def test_an_input_may_have_more_than_messages():
+    """A row that begins in the middle of an episode is found by all of its input."""
+    call = {"type": "function_call", "call_id": "c", "name": "see", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c", "output": "all"}
+    given = [{"role": "user", "content": "Look."}, call, output]
+    params = JsonObject({"input": given})
+    policy, items = only(
+        (ToolCall("look"),), attrs.evolve(ROWS[0][1], responses_create_params=params)
+    )
+
+    assert "look" == (await policy.respond(items, [])).items[0]["name"]
+    with pytest.raises(PolicyError, match="unknown_prompt"):
+        await policy.respond(items[:2], [])
+
+
 async def test_an_unknown_prompt_is_refused_with_advice(policies):
     """Nothing is played for messages that no row begins with."""
     with pytest.raises(PolicyError, match="--trajectories") as caught:

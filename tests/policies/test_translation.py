@@ -289,6 +289,14 @@ def test_a_refusal_is_a_message():
 
 
 @FORMS
+def test_no_arguments_are_an_empty_text(form):
+    """A call without arguments has them all the same, so that it can be executed."""
+    document = spoken([("c", "look", None)], "", form)
+
+    assert "" == form.reply(document, ASKED).items[0]["arguments"]
+
+
+@FORMS
 def test_an_empty_reply_is_a_reply(form):
     """A model may say nothing at all; that is the end of an episode, not a failure."""
     assert () == form.reply(spoken([], "", form), ASKED).items

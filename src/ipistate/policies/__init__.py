@@ -24,7 +24,7 @@ from ipistate.policies.policy import (
     Reply,
     Usage,
 )
-from ipistate.policies.registry import POLICIES, PolicyOptions, policy_of
+from ipistate.policies.registry import POLICIES, PolicyOptions, for_row, policy_of
 from ipistate.policies.scripted import Script, ScriptedPolicy, Scripts
 
 
@@ -47,6 +47,7 @@ __all__ = [
     "Scripts",
     "Usage",
     "api_key",
+    "for_row",
     "input_messages",
     "policy_of",
 ]

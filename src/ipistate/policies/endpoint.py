@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import attrs
@@ -97,6 +97,29 @@ class Sampling:
     max_output_tokens: int | None = attrs.field(
         default=None, validator=optional(_COUNT)
     )
+
+    def or_of(self, params: JsonObject) -> Sampling:
+        """Take from a row's ``responses_create_params`` what is not given here.
+
+        A member that is no number, or out of range, is left to the endpoint too.
+        """
+        found: dict[str, Any] = {
+            name: params[name]
+            for name in params.keys() & _SAMPLED
+            if getattr(self, name) is None and _fits(name, params[name])
+        }
+        return attrs.evolve(self, **found)
+
+
+_SAMPLED: Final = {field.name for field in attrs.fields(Sampling)}
+
+
+def _fits(name: str, value: Any) -> bool:
+    kinds = (int,) if name == "max_output_tokens" else (int, float)
+    try:
+        return type(value) in kinds and bool(Sampling(**{name: value}))
+    except ValueError:
+        return False
 
 
 @attrs.frozen(kw_only=True)

@@ -19,6 +19,7 @@ except ModuleNotFoundError as _error:
 import asyncio
 import time
 
+from copy import copy
 from typing import TYPE_CHECKING, Final, Self
 
 import attrs
@@ -83,7 +84,7 @@ class OpenAIPolicy:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self._form = _FORMS[endpoint.api]
         self._wire = Wire(endpoint, self._form.path, now, transport)
         self._turns = asyncio.Semaphore(endpoint.concurrency)
@@ -100,6 +101,13 @@ class OpenAIPolicy:
     ) -> None:
         await self._wire.aclose()
 
+    def for_row(self, params: JsonObject) -> Self:
+        """Return the policy with the sampling of a row where none was chosen for all."""
+        sampling = self.endpoint.sampling.or_of(params)
+        policy = copy(self)
+        policy.endpoint = attrs.evolve(self.endpoint, sampling=sampling)
+        return policy
+
     async def respond(
         self, conversation: Sequence[JsonObject], tools: Sequence[JsonObject]
     ) -> Reply:
@@ -108,7 +116,7 @@ class OpenAIPolicy:
         Raises:
             EndpointError: The last try's failure.
         """
-        body = self._form.request(self._endpoint, conversation, tools)
+        body = self._form.request(self.endpoint, conversation, tools)
 
         async def ask() -> Reply:
             async with self._turns:
@@ -116,7 +124,7 @@ class OpenAIPolicy:
                     body, lambda document: self._form.reply(document, conversation)
                 )
 
-        patience = self._endpoint.patience
+        patience = self.endpoint.patience
         trying = tenacity.AsyncRetrying(
             sleep=self._sleep,
             wait=_pauses(patience),

@@ -23,8 +23,8 @@ DETAIL_LIMIT: Final = 300
 _LATER: Final = frozenset({408, 409, 425})
 _NEVER: Final = frozenset({501, 505})
 _ADVICE: Final[Mapping[int, str]] = {
-    401: "check the API key (--model-api-key)",
-    403: "check the API key, and what it may do (--model-api-key)",
+    401: "check the API key (--model-api-key-env)",
+    403: "check the API key, and what it may do (--model-api-key-env)",
     404: "check the URL, the model's name and the API (--model-url, --model, --model-api)",
     405: "check the URL and the API (--model-url, --model-api)",
 }

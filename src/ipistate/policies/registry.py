@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager, nullcontext
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast, runtime_checkable
 
 import attrs
 
@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from ipistate.policies.endpoint import Endpoint
     from ipistate.policies.policy import Policy
     from ipistate.policies.scripted import Scripts, Temper
+    from ipistate.values import JsonObject
+
+
+@runtime_checkable
+class ForRows(Protocol):
+    """A policy that can depend on more of a row than its messages and tools."""
+
+    def for_row(self, params: JsonObject) -> Policy:
+        """Return the policy for one row."""
+        ...
 
 
 @attrs.frozen(kw_only=True)
@@ -50,6 +60,17 @@ def policy_of(
         message = f"there is no such policy; there are {known}"
         raise PolicyOptionError("unknown_policy", message, preview=preview(name))
     return make(options or PolicyOptions())
+
+
+def for_row(policy: Policy, params: JsonObject) -> Policy:
+    """Return a policy as a task row wants it, whose ``responses_create_params`` are given.
+
+    A model then samples as the row says, where nothing else was chosen; others are as
+    they were.
+    """
+    if isinstance(policy, ForRows):
+        return policy.for_row(params)
+    return policy
 
 
 def _scripted(temper: Temper) -> Callable[[PolicyOptions], _Opened]:
