@@ -15,7 +15,16 @@ import ipistate
 
 
 ROOT = Path(ipistate.__file__).parent
-SHELL = {"server", "cli", "demo", "testing", "coordination", "policies", "__main__.py"}
+SHELL = {
+    "server",
+    "cli",
+    "demo",
+    "testing",
+    "coordination",
+    "policies",
+    "report",
+    "__main__.py",
+}
 """Packages above the kernel."""
 FILES = {"checkpoint/directory.py", "builtin/__init__.py"}
 """Modules whose purpose is to read or write files."""

@@ -31,12 +31,14 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
     {
         "serve": Verb("Serve sessions over the NeMo Gym protocol.", "server"),
         "demo": Verb("Kill a server in the middle of 80 rollouts, and lose nothing."),
+        "run": Verb("Let a policy play task rows, and score every rollout."),
         "call": Verb("Call one tool on a world from a file."),
         "diff": Verb("Show what changed between two worlds."),
         "verify": Verb("Score stored rollouts again and compare."),
         "replay": Verb("Execute stored rollouts again and compare the replies."),
+        "report": Verb("Show rollouts as one page of HTML.", "report"),
         "tools": Verb("List the tools, or write their function definitions."),
-        "tasks": Verb("Check and audit task rows; list and show the built-in ones."),
+        "tasks": Verb("Generate, check, audit and count task rows."),
         "checkpoint": Verb(
             "Drive checkpoints of servers; look into their directories."
         ),

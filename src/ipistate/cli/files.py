@@ -6,6 +6,7 @@ import os
 import sys
 
 from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -69,15 +70,22 @@ def size_of(name: str) -> int | None:
     return None
 
 
-def numbered_lines(name: str) -> Iterator[NumberedLine]:
+def numbered_lines(name: str, *, longest: int = -1) -> Iterator[NumberedLine]:
     """Read the lines of a JSON Lines file one by one, empty ones left out.
 
+    Args:
+        name: The file, or ``-``.
+        longest: Bytes that a line may have; without it, any number.
+
     Raises:
-        RefusedInputError: The file cannot be read, or has no lines.
+        RefusedInputError: The file cannot be read, has no lines, or one is too long.
     """
     found = False
     with refusing(name), _opened(name) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(iter(partial(file.readline, longest), b""), 1):
+            if len(line) == longest and not line.endswith(b"\n"):
+                message = f"longer than {longest} bytes: this is no JSON Lines file"
+                raise RefusedInputError(f"{shown(name)}, line {number}: {message}")
             if line.strip():
                 found = True
                 yield NumberedLine(number, line.removesuffix(b"\n"))

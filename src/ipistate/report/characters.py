@@ -21,6 +21,8 @@ _OTHERS: Final = re.compile(
 )
 """Spaces other than the common one, fillers, joiners and variation selectors."""
 
+_BREAK: Final = Markup("<wbr>")
+
 
 def is_invisible(character: str) -> bool:
     """Tell whether a reader would not see a character, or see others moved by it."""
@@ -38,21 +40,20 @@ def visible(text: object) -> Markup:
 
 def spelled(text: object) -> str:
     """Name what is unseen in a text that takes no markup, such as a title."""
-    return "".join(
-        f"[{_code(one)}]" if is_invisible(one) else one for one in str(text)
-    )
+    return "".join(f"[{_code(one)}]" if is_invisible(one) else one for one in str(text))
 
 
 def _pieces(text: str) -> Iterator[Markup]:
     for one, equal in groupby(text):
         count = sum(1 for _ in equal)
         if is_invisible(one):
-            times = f" ×{count}" if count > 1 else ""
+            times = f" \u00d7{count}" if count > 1 else ""
             yield Markup('<span class="unseen" title="{}">{}{}</span>').format(
                 unicodedata.name(one, "control character"), _code(one), times
             )
         else:
-            yield escape(one * count)
+            # A long name of words may be broken between them.
+            yield escape(one * count) + (_BREAK if one == "_" else "")
 
 
 def _code(character: str) -> str:

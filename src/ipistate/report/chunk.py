@@ -93,9 +93,7 @@ def chunk(lines: Iterable[Line], complete: Complete = lambda row: row) -> Chunk:
         entries.append(entry(one))
         views.append(view(one, texts))
     data = packed({"texts": texts.kept, "rollouts": views})
-    return Chunk(
-        entries=tuple(entries), broken=tuple(broken), groups=groups, data=data
-    )
+    return Chunk(entries=tuple(entries), broken=tuple(broken), groups=groups, data=data)
 
 
 def read_row(line: bytes) -> JsonObject:
@@ -142,7 +140,9 @@ def _task(row: JsonObject) -> str:
 
 def _asked(row: JsonObject) -> str:
     params = row.get("responses_create_params")
-    given = params.get("input") if isinstance(params, JsonObject) else row.get("messages")
+    given = (
+        params.get("input") if isinstance(params, JsonObject) else row.get("messages")
+    )
     if isinstance(given, str):
         return given
     messages: Sequence[JsonValue] = given if isinstance(given, JsonArray) else ()
@@ -153,9 +153,9 @@ def _asked(row: JsonObject) -> str:
 
 
 def _first_text(content: JsonValue) -> str:
-    if isinstance(content, JsonArray) and content and isinstance(content[0], JsonObject):
-        content = content[0].get("text")
-    return content if isinstance(content, str) else ""
+    first = content[0] if isinstance(content, JsonArray) and content else content
+    text = first.get("text") if isinstance(first, JsonObject) else first
+    return text if isinstance(text, str) else ""
 
 
 def _clipped(text: str) -> str:

@@ -138,14 +138,16 @@ def breakdowns(runs: Sequence[Run]) -> Iterator[Breakdown]:
 def matrices(runs: Sequence[Run]) -> Iterator[Matrix]:
     """Cross strategy and difficulty, where there is anything to cross."""
     for number, run in enumerate(runs):
-        cells = {k[1:]: one for k, one in run.groups.by.items() if len(k) == 3}
+        cells = run.groups.crossed
         rows = sorted({strategy for strategy, _ in cells})[:MOST_LABELS]
         columns = sorted({difficulty for _, difficulty in cells}, key=_rank)[:6]
         if len(rows) > 1 and len(columns) > 1:
             yield Matrix(
                 number,
                 tuple(columns),
-                tuple((row, tuple(_rate(cells, row, c) for c in columns)) for row in rows),
+                tuple(
+                    (row, tuple(_rate(cells, row, c) for c in columns)) for row in rows
+                ),
             )
 
 
@@ -162,7 +164,7 @@ def comparisons(runs: Sequence[Run]) -> Iterator[Comparison]:
 
 
 def _rate(
-    cells: Mapping[tuple[str, ...], Tally], strategy: str, difficulty: str
+    cells: Mapping[tuple[str, str], Tally], strategy: str, difficulty: str
 ) -> Rate:
     tally = cells.get((strategy, difficulty))
     if tally is None:

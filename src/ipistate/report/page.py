@@ -42,22 +42,26 @@ def page(
     style, script = _style(), _script()
     words = {"statuses": figures.STATUSES, "dimensions": figures.TITLES}
     names = [spelled(run.name) for run in runs]
-    return _templates().get_template("page.html").generate(
-        title=title,
-        runs=runs,
-        rollouts=sum(run.groups.total.rollouts for run in runs),
-        breakdowns=[*figures.breakdowns(runs)],
-        matrices=[*figures.matrices(runs)],
-        comparisons=[*figures.comparisons(runs)],
-        measures=MEASURES,
-        names=figures.NAMES,
-        statuses=figures.STATUSES,
-        style=Markup(style),  # noqa: S704 - a file of this package
-        script=Markup(script),  # noqa: S704 - as above
-        policy=_policy(style, script),
-        index=packed({**index.to_document(), **words, "runs": names}),
-        chunks=chunks,
-        version=version("ipistate"),
+    return (
+        _templates()
+        .get_template("page.html")
+        .generate(
+            title=title,
+            runs=runs,
+            rollouts=sum(run.groups.total.rollouts for run in runs),
+            breakdowns=[*figures.breakdowns(runs)],
+            matrices=[*figures.matrices(runs)],
+            comparisons=[*figures.comparisons(runs)],
+            measures=MEASURES,
+            names=figures.NAMES,
+            statuses=figures.STATUSES,
+            style=Markup(style),  # noqa: S704 - a file of this package
+            script=Markup(script),  # noqa: S704 - as above
+            policy=_policy(style, script),
+            index=packed({**index.to_document(), **words, "runs": names}),
+            chunks=chunks,
+            version=version("ipistate"),
+        )
     )
 
 
@@ -69,23 +73,24 @@ def _templates() -> Templates:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
+    filters: dict[str, Any] = {
         "visible": visible,
         "spelled": spelled,
         "percent": _percent,
         "signed": _signed,
         "shares": figures.shares,
     }
+    made.filters.update(filters)
     return made
 
 
 def _percent(value: float | None, digits: int = 1) -> str:
-    return "–" if value is None else f"{100 * value:.{digits}f}"
+    return "\u2013" if value is None else f"{100 * value:.{digits}f}"
 
 
 def _signed(value: float) -> str:
     text = f"{100 * value:+.1f}"
-    return "±0.0" if float(text) == 0 else text.replace("-", "−")
+    return "±0.0" if float(text) == 0 else text.replace("-", "\u2212")
 
 
 def _style() -> str:

@@ -42,7 +42,9 @@ def build(
         for name, lines in runs.items()
     ]
     parts: list[str] = []
-    write(sources, parts.append, title=title, worker=Here(lambda: complete or _as_it_is))
+    write(
+        sources, parts.append, title=title, worker=Here(lambda: complete or _as_it_is)
+    )
     return "".join(parts)
 
 

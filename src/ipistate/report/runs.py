@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 
+from ipistate.errors import SchemaError
 from ipistate.report.chunk import Broken, Chunk, Entry, Line
 from ipistate.report.rollout import DIMENSIONS
 from ipistate.report.tally import Groups
@@ -73,11 +74,18 @@ class Index:
             texts = dict(zip(DIMENSIONS, one.labels, strict=True))
             texts |= {"status": one.status, "title": one.title, "goal": one.goal}
             texts |= {"target": one.target}
-            plain = {"run": run, "line": one.line, "chunk": self.chunks, "place": place}
-            plain |= {"task": one.task, "calls": one.calls, "id": one.ident}
+            plain: dict[str, int | str] = {
+                "run": run,
+                "line": one.line,
+                "chunk": self.chunks,
+                "place": place,
+                "task": one.task,
+                "calls": one.calls,
+                "id": one.ident,
+                "read": int(one.is_exposed),
+            }
             for name, value in plain.items():
                 self.columns.setdefault(name, []).append(value)
-            self.columns.setdefault("read", []).append(int(one.is_exposed))
             for name, text in texts.items():
                 table = self.tables.setdefault(name, {})
                 number = table.setdefault(text, len(table))
@@ -103,6 +111,9 @@ def collect(
         worker: Makes chunks of lines.
         keep: Called with the data of each chunk, in order.
         on_broken: Called for each line that is not a rollout; it may raise.
+
+    Raises:
+        SchemaError: ``no_rollouts``: a run has none.
     """
     runs: list[Run] = []
     index = Index()
@@ -115,4 +126,6 @@ def collect(
             run.add(found)
             index.add(number, found.entries)
             keep(found.data)
+        if not run.groups.total.rollouts:
+            raise SchemaError("no_rollouts", f"{source.name}: no line is a rollout")
     return runs, index

@@ -24,6 +24,8 @@ MEASURES: Final = (
 )
 """The rates of a report, in its order."""
 
+_CROSS: Final = "strategy and difficulty"
+
 
 @attrs.frozen
 class Rate:
@@ -56,8 +58,9 @@ def difference(one: Rate, base: Rate) -> tuple[float, float, float] | None:
     """
     if one.value is None or base.value is None:
         return None
-    (low, high), (base_low, base_high) = wilson(*attrs.astuple(one)), wilson(
-        *attrs.astuple(base)
+    (low, high), (base_low, base_high) = (
+        wilson(*attrs.astuple(one)),
+        wilson(*attrs.astuple(base)),
     )
     value = one.value - base.value
     below = sqrt((one.value - low) ** 2 + (base_high - base.value) ** 2)
@@ -158,6 +161,11 @@ class Groups:
         """Return the tallies of one dimension by label."""
         return {key[1]: one for key, one in self.by.items() if key[:-1] == (dimension,)}
 
+    @property
+    def crossed(self) -> dict[tuple[str, str], Tally]:
+        """The tallies of the cross table by strategy and difficulty."""
+        return {(k[1], k[2]): one for k, one in self.by.items() if k[0] == _CROSS}
+
     def to_document(self) -> dict[str, object]:
         """Write all but the cross table as plain data."""
         groups = {
@@ -169,7 +177,7 @@ class Groups:
 
 def _keys(labels: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
     yield from ((name, str(labels[name])) for name in DIMENSIONS)
-    yield "strategy×difficulty", str(labels["strategy"]), str(labels["difficulty"])
+    yield _CROSS, str(labels["strategy"]), str(labels["difficulty"])
 
 
 def counted(rollouts: Iterable[Rollout]) -> Groups:

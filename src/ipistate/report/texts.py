@@ -47,9 +47,7 @@ class Texts:
         self.kept: list[Pieces] = []
         self._numbers: dict[tuple[str | int, ...], int] = {}
 
-    def add(
-        self, text: str, places: Iterable[str] = (), limit: int = LONGEST
-    ) -> int:
+    def add(self, text: str, places: Iterable[str] = (), limit: int = LONGEST) -> int:
         """Keep a text, as far as ``clipped`` does, and return its number."""
         pieces = clipped(text, places, limit)
         number = self._numbers.setdefault(tuple(pieces), len(self.kept))

@@ -35,19 +35,17 @@ View = dict[str, Any]
 
 def view(one: Rollout, texts: Texts) -> View:
     """Describe a rollout; its long texts go to ``texts``, and stand here as numbers."""
-    return _Viewer(one, texts).whole()
+    injection = one.injection
+    wanted = () if injection is None else needles(injection.injection_text)
+    return _Viewer(one, texts, wanted).whole()
 
 
 @attrs.frozen
 class _Viewer:
     one: Rollout
     texts: Texts
-    needles: tuple[str, ...] = attrs.field(init=False)
-
-    @needles.default
-    def _needles(self) -> tuple[str, ...]:
-        injection = self.one.injection
-        return () if injection is None else needles(injection.injection_text)
+    needles: tuple[str, ...]
+    """What is to be kept of a text that is cut."""
 
     def whole(self) -> View:
         items = [*self.items()]
@@ -80,7 +78,9 @@ class _Viewer:
             "tokens_in": usage.get("input_tokens"),
             "tokens_out": usage.get("output_tokens"),
         }
-        return {name: _name(value) for name, value in found.items() if value is not None}
+        return {
+            name: _name(value) for name, value in found.items() if value is not None
+        }
 
     def injection(self) -> View | None:
         found = self.one.injection
@@ -267,9 +267,7 @@ def _parts(content: JsonValue) -> str:
         return content
     if not isinstance(content, JsonArray):
         return "" if content is None else encode(content).decode()
-    texts = [
-        part if isinstance(part, str) else _part_text(part) for part in content
-    ]
+    texts = [part if isinstance(part, str) else _part_text(part) for part in content]
     return "\n".join(texts)
 
 

@@ -7,7 +7,7 @@ import signal
 
 from collections import deque
 from concurrent.futures import ProcessPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from ipistate.report.chunk import Chunk, Line, chunk
 
@@ -64,7 +64,7 @@ class Processes:
             initargs=(make_complete,),
         )
 
-    def __enter__(self) -> Processes:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

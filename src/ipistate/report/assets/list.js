@@ -148,7 +148,7 @@ function buildFilters() {
     select("read", "Injection was read", [["1", "yes"], ["0", "no"]])));
   const clear = button("Clear filters", () => { state.filters = {}; state.q = ""; filtersChanged(); });
   clear.id = "clear";
-  byId("filters").append(...fields, clear, more);
+  byId("filters").append(...fields, make("div", "rest", more, clear));
   byId("filters").addEventListener("input", readFilters);
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
 }

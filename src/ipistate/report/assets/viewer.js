@@ -49,7 +49,7 @@ function facts(row, view) {
   const list = make("ul", "chips");
   const put = (name, value) => list.append(make("li", "", make("span", "", name), inline(String(value))));
   for (const name of FIRST_FILTERS.slice(1).concat(MORE_FILTERS)) {
-    if (name !== "domain") put(index.dimensions[name].replace("Attack ", ""), word(name, row));
+    if (name !== "domain") put(index.dimensions[name].replace("Attack ", "").toLowerCase(), word(name, row));
   }
   if (index.runs.length > 1) put("run", index.runs[column("run", row)]);
   put("line", column("line", row));

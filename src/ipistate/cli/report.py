@@ -1,0 +1,265 @@
+"""``ipistate report``: rollouts as one page of HTML."""
+
+from __future__ import annotations
+
+import os
+
+from collections import Counter
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from tempfile import gettempdir
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import click
+
+from ipistate.cli.exits import LEGEND, RefusedInputError, refusing, shown
+from ipistate.cli.files import (
+    check_one_stdin,
+    check_writable,
+    numbered_lines,
+    read_tasks,
+    size_of,
+)
+from ipistate.cli.progress import Reading, reading
+from ipistate.cli.rollouts import TaskIndex, complete, with_world
+from ipistate.cli.terminal import amount, emit, note
+from ipistate.errors import SchemaError
+from ipistate.report import Source, write
+from ipistate.report.chunk import Line
+from ipistate.report.work import Here, Processes
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from ipistate.report import Run
+    from ipistate.report.chunk import Broken
+    from ipistate.report.runs import Worker
+    from ipistate.values import JsonObject
+
+LONGEST_LINE: Final = 256 * 2**20
+"""Bytes of a line beyond which a file is taken to be something else."""
+ALONE: Final = 4 * 2**20
+"""Bytes of input up to which further processes would take longer to begin."""
+_MOST_PROCESSES: Final = 8
+
+
+@click.command("report", epilog=LEGEND)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("-o", "--output", metavar="FILE", help="Write the page to this file.")
+@click.option(
+    "--tasks",
+    metavar="FILE",
+    help="Task rows, for rollouts that were stored without their environment.",
+)
+@click.option(
+    "--title", default="Prompt injection: rollouts", help="The title of the page."
+)
+@click.option(
+    "--skip-broken",
+    is_flag=True,
+    help="Leave lines out that are not rollouts, and say so on the page.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 64),
+    help="How many processes read large files; one for each core without it.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Write the figures as one JSON document."
+)
+def command(  # noqa: PLR0913 - one for each option
+    *,
+    files: tuple[str, ...],
+    output: str | None,
+    tasks: str | None,
+    title: str,
+    skip_broken: bool,
+    processes: int | None,
+    as_json: bool,
+) -> None:
+    """Show the rollouts of each FILE (JSON Lines) as one page of HTML.
+
+    The page holds rates with their intervals, tables and plots by domain, strategy,
+    difficulty, category, verification type and vector, and every rollout: what was
+    said, the tool calls, where the injected text was read, what each call changed.
+    It is one file that loads nothing. Several FILEs are several runs, compared.
+
+    Each trace is executed again on its row's environment, or on that of its row in
+    --tasks. A line that is not a rollout is refused, unless --skip-broken is given.
+
+    \b
+      ipistate demo --results rollouts.jsonl
+      ipistate report rollouts.jsonl -o report.html
+      ipistate report before.jsonl after.jsonl -o report.html --title 'Two models'
+      ipistate report rollouts.jsonl --json
+    """  # noqa: D301
+    if output is None and not as_json:
+        raise click.UsageError("say where the page goes with -o FILE, or give --json")
+    check_one_stdin(*files, tasks)
+    if output is not None:
+        check_writable(output)
+        _check_apart(output, files, tasks)
+    runs = _written(
+        dict(zip(_names(files), files, strict=True)),
+        output,
+        title=title,
+        workers=_workers(files, tasks, processes),
+        on_broken=_skip if skip_broken else _refuse,
+    )
+    if output is not None:
+        note(f"wrote {output}: {_summary(runs)}")
+    if as_json:
+        emit({"output": output, "runs": [run.to_document() for run in runs]})
+
+
+def _written(
+    files: Mapping[str, str],
+    output: str | None,
+    *,
+    title: str,
+    workers: AbstractContextManager[Worker],
+    on_broken: Callable[[str, Broken], None],
+) -> list[Run]:
+    sizes = [size_of(name) for name in files.values()]
+    total = None if None in sizes else sum(size or 0 for size in sizes)
+    with (
+        _explained(),
+        reading(total) as watched,
+        workers as worker,
+        _page(output) as put,
+    ):
+        sources = [Source(name, _lines(one, watched)) for name, one in files.items()]
+        broken = partial(_on_broken, files, on_broken)
+        return write(sources, put, title=title, worker=worker, on_broken=broken)
+
+
+@contextmanager
+def _explained() -> Generator[None]:
+    try:
+        yield
+    except SchemaError as error:
+        raise RefusedInputError(error.message) from error
+    except BrokenProcessPool as error:
+        message = "a process that read the rollouts died, perhaps for want of memory"
+        raise RefusedInputError(f"{message}; try --processes 1") from error
+    except OSError as error:
+        message = f"cannot keep what was read: {error.strerror or error}"
+        place = f"it goes to {gettempdir()} until the page is written (TMPDIR)"
+        raise RefusedInputError(f"{message}; {place}") from error
+
+
+def _lines(file: str, watched: Reading) -> Iterator[Line]:
+    lines = numbered_lines(file, longest=LONGEST_LINE)
+    return (Line(number, text) for number, text in watched.over(lines))
+
+
+def _names(files: tuple[str, ...]) -> list[str]:
+    stems = ["standard input" if one == "-" else Path(one).stem for one in files]
+    counts = Counter(stems)
+    return [
+        stem if counts[stem] == 1 else file
+        for stem, file in zip(stems, files, strict=True)
+    ]
+
+
+def _workers(
+    files: tuple[str, ...], tasks: str | None, processes: int | None
+) -> AbstractContextManager[Worker]:
+    make_complete = partial(_completing, tasks)
+    sizes = [size_of(name) for name in files]
+    small = None not in sizes and sum(size or 0 for size in sizes) <= ALONE
+    count = processes or min(_MOST_PROCESSES, os.cpu_count() or 1)
+    # Standard input can be read once, and small files are read sooner than processes begin.
+    if count == 1 or tasks == "-" or (small and processes is None):
+        return nullcontext(Here(make_complete))
+    make_complete()  # what is wrong with the task rows is said here, not in a process
+    return Processes(count, make_complete)
+
+
+def _completing(tasks: str | None) -> Callable[[JsonObject], JsonObject]:
+    return partial(_completed, TaskIndex(read_tasks(tasks) if tasks else ()))
+
+
+def _completed(index: TaskIndex, row: JsonObject) -> JsonObject:
+    whole = complete(row, index)
+    return with_world(row if isinstance(whole, str) else whole, index)
+
+
+@contextmanager
+def _page(output: str | None) -> Generator[Callable[[str], Any]]:
+    """Give a function that writes; the file has its name only once it is whole."""
+    if output is None:
+        yield len
+        return
+    whole = Path(output).resolve()
+    # A device or a pipe is written to, and never replaced by a file.
+    direct = whole.exists() and not whole.is_file()
+    unfinished = whole if direct else Path(f"{whole}.unfinished")
+    with refusing(output):
+        file = unfinished.open("w", encoding="utf-8", newline="\n")
+    try:
+        yield partial(_put, file, output)
+        with refusing(output):
+            file.close()
+            if not direct:
+                unfinished.replace(whole)
+    finally:
+        with suppress(OSError):
+            file.close()
+        if not direct:
+            unfinished.unlink(missing_ok=True)
+
+
+def _put(file: IO[str], name: str, part: str) -> None:
+    with refusing(name):
+        file.write(part)
+
+
+def _check_apart(output: str, files: tuple[str, ...], tasks: str | None) -> None:
+    for name in (*files, *((tasks,) if tasks else ())):
+        if name != "-" and Path(output).exists() and Path(name).exists():
+            with refusing(name):
+                same = Path(output).samefile(name)
+            if same:
+                message = (
+                    f"{shown(output)}: this is an input; give the page another name"
+                )
+                raise RefusedInputError(message)
+
+
+def _on_broken(
+    files: Mapping[str, str],
+    tell: Callable[[str, Broken], None],
+    name: str,
+    broken: Broken,
+) -> None:
+    tell(files[name], broken)
+
+
+def _refuse(file: str, broken: Broken) -> None:
+    raise RefusedInputError(
+        f"{shown(file)}, line {broken.line}: {broken.message}\n"
+        "A run that was interrupted leaves its last line torn: resume it. "
+        "--skip-broken leaves such lines out, and the page says so."
+    )
+
+
+def _skip(file: str, broken: Broken) -> None:
+    """Leave it at that: the page, the summary and --json count what is left out."""
+    del file, broken
+
+
+def _summary(runs: list[Run]) -> str:
+    told = amount(sum(run.groups.total.rollouts for run in runs), "rollout")
+    if len(runs) > 1:
+        told += f" of {len(runs)} runs"
+    skipped = sum(run.skipped for run in runs)
+    if not skipped:
+        return told
+    first = next(run for run in runs if run.broken)
+    where = f"{first.name}, line {first.broken[0].line}: {first.broken[0].message}"
+    return f"{told}; {amount(skipped, 'line')} left out, the first is {where}"
