@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ipistate.generate.domains.education import EDUCATION
 from ipistate.generate.domains.healthcare import HEALTHCARE
+from ipistate.generate.domains.legal import LEGAL
 
 
 if TYPE_CHECKING:
@@ -15,6 +16,6 @@ if TYPE_CHECKING:
     from ipistate.generate.scene import Domain
 
 DOMAINS: Final[Mapping[str, Domain]] = MappingProxyType(
-    {one.name: one for one in (HEALTHCARE, EDUCATION)}
+    {one.name: one for one in (HEALTHCARE, EDUCATION, LEGAL)}
 )
 """The domains by name, in their order."""
