@@ -160,12 +160,19 @@ def test_long_hostile_texts_are_read_in_linear_time():
     assert "none" in first(1, said, [tool({"type": "string"})])["arguments"]
 
 
-def test_schemas_without_a_bottom_end():
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda inner: {"type": "array", "items": inner},
+        lambda inner: {"type": "object", "properties": {"a": inner}, "required": ["a"]},
+    ],
+    ids=["arrays", "objects"],
+)
+def test_schemas_without_a_bottom_end(wrap):
     """A schema that nests deeper than anybody writes is cut off, not followed."""
     schema = {"type": "string"}
-    for _ in range(20):
-        schema = {"type": "array", "items": schema}
-        schema = {"type": "object", "properties": {"a": schema}, "required": ["a"]}
+    for _ in range(40):
+        schema = wrap(schema)
     call = first(1, asked("Dig."), [tool(schema)])
 
     assert 1 <= len(call["arguments"]) < 200
