@@ -321,12 +321,14 @@ def test_long_file_on_a_terminal(monkeypatch, run, write, stored):
 def test_lines_are_read_as_they_are_asked_for(monkeypatch):
     """A line is given before the next one is there."""
 
+    written = [b"first\n"]
+
     class Pipe:
         """Standard input whose second line has not been written yet."""
 
-        def __iter__(self):
-            yield b"first\n"
-            raise AssertionError("nobody asked for a second line")
+        def readline(self, _longest):
+            assert written, "nobody asked for a second line"
+            return written.pop()
 
     class Stdin:
         """Its text layer."""
