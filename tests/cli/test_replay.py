@@ -320,7 +320,6 @@ def test_long_file_on_a_terminal(monkeypatch, run, write, stored):
 
 def test_lines_are_read_as_they_are_asked_for(monkeypatch):
     """A line is given before the next one is there."""
-
     written = [b"first\n"]
 
     class Pipe:
