@@ -445,3 +445,25 @@ async def test_other_policies_are_the_same_for_every_row():
     policy = stub.scripted()
 
     assert policy is for_row(policy, JsonObject({"temperature": 1.0}))
+
+
+@pytest.mark.parametrize("asleep", [True, False], ids=["in a pause", "in a request"])
+async def test_who_is_cancelled_asks_no_more(asleep, endpoint):
+    """A turn that is cancelled ends at once, wherever it waits."""
+    waits, forever = asyncio.Event(), asyncio.Event()
+
+    async def wait(*_):
+        waits.set()
+        await forever.wait()
+
+    served = stub.Stub(faults=[stub.refusing(503)] * 9)
+    transport = served.transport if asleep else httpx.MockTransport(wait)
+    policy = OpenAIPolicy(endpoint(), transport=transport, sleep=wait)
+    async with policy:
+        turn = asyncio.create_task(policy.respond(MESSAGES, TOOLS))
+        await waits.wait()
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+
+    assert len(served.requests) == int(asleep)
