@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ipistate.generate.domains.education import EDUCATION
 from ipistate.generate.domains.healthcare import HEALTHCARE
+from ipistate.generate.domains.it_helpdesk import IT_HELPDESK
 from ipistate.generate.domains.legal import LEGAL
 
 
@@ -16,6 +17,6 @@ if TYPE_CHECKING:
     from ipistate.generate.scene import Domain
 
 DOMAINS: Final[Mapping[str, Domain]] = MappingProxyType(
-    {one.name: one for one in (HEALTHCARE, EDUCATION, LEGAL)}
+    {one.name: one for one in (HEALTHCARE, EDUCATION, IT_HELPDESK, LEGAL)}
 )
 """The domains by name, in their order."""
