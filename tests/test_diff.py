@@ -524,3 +524,15 @@ def test_lines_are_bounded_and_printable(pair):
 def test_counts(before, after, counts):
     """Entries are counted by collection: a row that changed twice is one changed row."""
     assert counts == diff(freeze(before), freeze(after)).counts()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [({"id": 1}, {"zz": 9}), ({"a": 1, "b": 2}, {}), ({}, {"a": 1, "b": 2})],
+)
+def test_another_record_in_a_place_is_one_operation(old, new):
+    """A record of which no member stays is replaced, in an array or in a table."""
+    for holder in (lambda row: {"e": [row]}, lambda row: {"e": {"x": row}}):
+        found = diff(freeze(holder(old)), freeze(holder(new)))
+
+        assert [one.op for one in found.operations] == ["replace"]

@@ -150,8 +150,11 @@ def _members(path: Path, before: JsonObject, after: JsonObject) -> Iterator[_Ste
     names, wanted = list(before), list(after)
     length = _kept(names, wanted)
     kept, added = wanted[:length], wanted[length:]
-    if path and len(before.keys() & added) > length:
-        # More would move than stay.
+    moving = len(before.keys() & added)
+    another = len(path) > 1 and not length and len(names) + len(added) > 1
+    if path and (moving > length or (another and not moving)):
+        # More would move than stay; or nothing stays of an entry. Collections are
+        # compared entry by entry even then, to be counted.
         yield Operation("replace", path, after, before)
         return
     for name in _without(names, kept):
