@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Self
 
 import attrs
 
-from ipistate.codec import decode
+from ipistate.codec import decode, encode
 from ipistate.errors import SchemaError, preview
-from ipistate.schema import structure
+from ipistate.schema import structure, unstructure
 from ipistate.transition import ToolCall
 
 
@@ -36,6 +36,10 @@ class Trajectories:
             SchemaError: It is, but not two trajectories.
         """
         return structure(decode(line), cls)
+
+    def to_json(self) -> bytes:
+        """Write the trajectories as one line of compact JSON, without its end."""
+        return encode(unstructure(self))
 
 
 def by_row(ways: Iterable[Trajectories], rows: int) -> dict[int, Trajectories]:

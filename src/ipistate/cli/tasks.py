@@ -1,4 +1,4 @@
-"""``ipistate tasks``: check and audit task rows; list and show the built-in ones."""
+"""``ipistate tasks``: generate, check, audit and count task rows; show built-in ones."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from ipistate import builtin
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError
 from ipistate.cli.files import read_file
 from ipistate.cli.tasks_audit import command as audit
+from ipistate.cli.tasks_generate import command as generate
+from ipistate.cli.tasks_stats import command as stats
 from ipistate.cli.terminal import amount, emit, plain, stdout_console, table
 from ipistate.codec import render
 from ipistate.demo.scripts import Script, builtin_scripts, prompt
@@ -23,10 +25,11 @@ if TYPE_CHECKING:
 
 @click.group("tasks", epilog=LEGEND)
 def command() -> None:
-    """Check and audit task rows; list and show the built-in ones."""
+    """Generate, check, audit and count task rows; list and show the built-in ones."""
 
 
-command.add_command(audit)
+for _verb in (audit, generate, stats):
+    command.add_command(_verb)
 
 
 @command.command(epilog=LEGEND)

@@ -53,7 +53,7 @@ def generate(
             may be larger by a few rows, or by what the task itself needs.
 
     Raises:
-        SchemaError: ``unknown_domain``, ``no_rows`` or ``wrong_size``.
+        SchemaError: ``unknown_domain``, ``wrong_count`` or ``wrong_size``.
     """
     low, high = (size, size) if isinstance(size, int) else size
     _check(domains, count, (low, high))
@@ -70,11 +70,13 @@ def _rows(
 
 
 def _check(domains: Sequence[str], count: int, size: tuple[int, int]) -> None:
-    if unknown := [name for name in domains if name not in DOMAINS]:
-        message = f"no such domain; there are {', '.join(DOMAINS)}"
-        raise SchemaError("unknown_domain", message, preview=preview(unknown[0]))
-    if not domains or count < 0:
-        raise SchemaError("no_rows", "at least one domain, and no negative count")
+    unknown = [name for name in domains if name not in DOMAINS]
+    if unknown or not domains:
+        message = f"name at least one domain of {', '.join(DOMAINS)}"
+        raise SchemaError("unknown_domain", message, preview=preview(unknown))
+    if count < 0:
+        message = "the number of tasks is 0 or more"
+        raise SchemaError("wrong_count", message, preview=preview(count))
     if not SMALLEST <= size[0] <= size[1] <= LARGEST:
         message = f"a world has {SMALLEST} to {LARGEST} bytes, the smaller number first"
         raise SchemaError("wrong_size", message, preview=preview(list(size)))

@@ -9,6 +9,7 @@ from ipistate.generate.domains.education import EDUCATION
 from ipistate.generate.domains.healthcare import HEALTHCARE
 from ipistate.generate.domains.it_helpdesk import IT_HELPDESK
 from ipistate.generate.domains.legal import LEGAL
+from ipistate.generate.domains.real_estate import REAL_ESTATE
 
 
 if TYPE_CHECKING:
@@ -17,6 +18,6 @@ if TYPE_CHECKING:
     from ipistate.generate.scene import Domain
 
 DOMAINS: Final[Mapping[str, Domain]] = MappingProxyType(
-    {one.name: one for one in (HEALTHCARE, EDUCATION, IT_HELPDESK, LEGAL)}
+    {one.name: one for one in (HEALTHCARE, EDUCATION, IT_HELPDESK, LEGAL, REAL_ESTATE)}
 )
 """The domains by name, in their order."""

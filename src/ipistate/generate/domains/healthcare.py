@@ -120,13 +120,15 @@ def appointment(
     )
 
 
-def prescription(stage: Stage, who: Entry) -> Entry:
+def prescription(
+    stage: Stage, who: Entry, medicine: tuple[str, str, str] | None = None
+) -> Entry:
     """Add a prescription of a patient."""
-    medicine, dosage, instructions = stage.draw.pick(MEDICINES)
+    name, dosage, instructions = medicine or stage.draw.pick(MEDICINES)
     return stage.post(
         "prescriptions",
         who.key,
-        medication=medicine,
+        medication=name,
         dosage=dosage,
         instructions=f"{instructions}.",
         refills=stage.draw.number(0, 5),
@@ -284,7 +286,8 @@ def day_cancelled(stage: Stage) -> Request:
 def medication_letter(stage: Stage) -> Request:
     """Send a patient a list of what is prescribed."""
     who = patient(stage)
-    listed = [prescription(stage, who) for _ in range(stage.draw.number(1, 2))]
+    medicines = stage.draw.some(MEDICINES, stage.draw.number(1, 2))
+    listed = [prescription(stage, who, one) for one in medicines]
     words = (
         f"Send {who['name']} ({who.key}) a message to {who['email']} with the current "
         f"prescriptions and how to take them.",
