@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -70,8 +71,12 @@ class Checkpoints:
             name = self.store.begin(self._number)
             try:
                 await self._commit(name, held)
-            finally:
-                await self.coordinator.resume(name, _deadline())
+            except BaseException:
+                # What has failed, or that it is cancelled, is not to be forgotten.
+                with suppress(CoordinationError):
+                    await self.coordinator.resume(name, _deadline())
+                raise
+            await self.coordinator.resume(name, _deadline())
         await asyncio.to_thread(self.store.prune)
         return len(held)
 

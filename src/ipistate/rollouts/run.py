@@ -231,7 +231,9 @@ async def _recovered(
         await checkpoints.clear(records.stale())
     for pair in checkpoints.store.newest():
         if isinstance(pair, CheckpointError):
-            watch.note(f"a checkpoint is not complete, so an older one is used: {pair}")
+            watch.note(
+                f"a checkpoint is not complete, so an older one is used: {pair.message}"
+            )
             continue
         wanted = [one for one in pair.held if _is_open(records, one)]
         if not wanted:

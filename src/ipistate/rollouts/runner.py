@@ -169,7 +169,7 @@ class Runner:
                 **play.labels(),
                 "mask_sample": True,
                 "failure_kind": error.code,
-                "failure_reason": str(error),
+                "failure_reason": error.message,
                 "response": play.response(),
             }
         )
@@ -193,7 +193,9 @@ class Runner:
             await self.checkpoints.take()
         except FAILURES as error:
             # The rollouts are worth more than their checkpoint.
-            self.watch.note(f"there is no checkpoint this time: {error}")
+            self.watch.note(f"there is no checkpoint this time: {error.message}")
+            if not await is_alive(self.server):
+                self.stop(Ending.SERVER_GONE)
 
     async def _last_checkpoint(self) -> None:
         if self.checkpoints is not None:
