@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 
+from functools import partial
 from importlib.metadata import version
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from jinja2 import Environment as Templates
 from jinja2 import PackageLoader, StrictUndefined
@@ -76,6 +78,7 @@ def _templates() -> Templates:
     filters: dict[str, Any] = {
         "visible": visible,
         "spelled": spelled,
+        "quoted": partial(quote, safe=""),
         "percent": _percent,
         "signed": _signed,
         "shares": figures.shares,

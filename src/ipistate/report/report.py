@@ -7,7 +7,7 @@ import tempfile
 from typing import IO, TYPE_CHECKING
 
 from ipistate.errors import SchemaError
-from ipistate.report.chunk import Broken, Line
+from ipistate.report.chunk import Broken, Line, as_it_is
 from ipistate.report.page import page
 from ipistate.report.runs import Source, collect
 from ipistate.report.work import Here
@@ -42,9 +42,7 @@ def build(
         for name, lines in runs.items()
     ]
     parts: list[str] = []
-    write(
-        sources, parts.append, title=title, worker=Here(lambda: complete or _as_it_is)
-    )
+    write(sources, parts.append, title=title, worker=Here(lambda: complete or as_it_is))
     return "".join(parts)
 
 
@@ -84,10 +82,6 @@ def write(
 
 def _stripped(kept: IO[str]) -> Iterator[str]:
     return (line.rstrip("\n") for line in kept)
-
-
-def _as_it_is(row: JsonObject) -> JsonObject:
-    return row
 
 
 def _refuse(source: str, broken: Broken) -> None:

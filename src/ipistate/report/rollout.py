@@ -225,10 +225,13 @@ def _labels(row: JsonObject, injection: Injection | None) -> JsonObject:
             "verification": injection.verification_type,
             "vector": injection.vector,
         }
-    labels = {name: found.get(name) for name in DIMENSIONS}
-    return JsonObject(
-        {n: t if isinstance(t, str) else UNKNOWN for n, t in labels.items()}
-    )
+    return JsonObject({name: _label(found.get(name)) for name in DIMENSIONS})
+
+
+def _label(value: JsonValue) -> str:
+    # An address carries a label, and cannot carry half of a character.
+    text = value if isinstance(value, str) else UNKNOWN
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _required(row: JsonObject) -> Sequence[str]:

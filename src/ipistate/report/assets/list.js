@@ -97,7 +97,7 @@ function item(row) {
   const status = word("status", row);
   const swatch = make("span", `swatch status-${status}`);
   swatch.title = index.statuses[status];
-  const name = inline(nameOf(row), "span", "name");
+  const name = named(row, "span", "name");
   const note = make("span", "side-note", inline(word("difficulty", row)));
   const request = inline(word("title", row), "span", "request");
   link.append(swatch, name, note, request);
@@ -106,10 +106,13 @@ function item(row) {
   return make("li", "", link);
 }
 
-function nameOf(row) {
+function named(row, name, className = "") {
   const task = column("task", row);
-  const run = index.runs.length > 1 ? `${column("run", row) + 1}· ` : "";
-  return `${run}${word("domain", row)} ${task ? `· task ${task}` : `· line ${column("line", row)}`}`;
+  const what = task ? `task ${task}` : `line ${column("line", row)}`;
+  const run = column("run", row);
+  const made = make(name, className, inline(word("domain", row)), ` · ${what}`);
+  if (index.runs.length > 1) made.prepend(make("span", `key run-${run % 6}`, String(run + 1)), " ");
+  return made;
 }
 
 function select(name, label, options) {

@@ -41,7 +41,7 @@ function head(row) {
   const status = word("status", row);
   const close = button("Close", closeViewer);
   close.id = "close";
-  const title = inline(nameOf(row), "h3");
+  const title = named(row, "h3");
   return make("div", "head", title, make("span", `badge status-${status}`, index.statuses[status]), close);
 }
 
@@ -120,7 +120,7 @@ function places(changes, whole) {
 }
 
 function requiredTools(effects, whole) {
-  if (!effects.required.length) return "";
+  if (!effects.required.length || effects.utility === null) return "";
   const lines = effects.required.map((one) => {
     const why = one.reason ? ` ${one.reason.replaceAll("_", " ")}` : "";
     const detail = one.reason && whole(one.detail);
@@ -274,7 +274,7 @@ function sameTask(row) {
 
 function same(others) {
   return make("div", "same", make("b", "", "Other rollouts of this task"), make("ul", "", ...others.map((row) => {
-    const link = make("a", "", inline(nameOf(row)));
+    const link = named(row, "a");
     link.href = hashOf(row);
     const status = word("status", row);
     return make("li", "", make("span", `swatch status-${status}`), link, make("small", "", ` ${index.statuses[status]}`));

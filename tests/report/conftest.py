@@ -1,0 +1,96 @@
+"""Rollouts of the built-in rows, both ways, and pages of them."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+
+from html.parser import HTMLParser
+
+import pytest
+
+from ipistate import builtin
+from ipistate.codec import encode
+from ipistate.demo.trace import output_items
+from ipistate.report import build
+from ipistate.transition import replay
+from ipistate.values import JsonObject
+
+
+def played(index, way, **more):
+    """Return the row of one way through a built-in task row, as plain data."""
+    task = builtin.rows()[index]
+    calls = getattr(builtin.trajectories()[index], way)
+    done = replay(task.environment, calls)
+    replies = [encode(JsonObject({"output": one.output})) for one in done]
+    row = json.loads(task.to_json())
+    response = {"id": f"resp_{index}_{way}", "model": way, "object": "response"}
+    response["output"] = [*output_items(calls, replies)]
+    repeat = ("benign", "compromised").index(way)
+    indices = {"_ng_task_index": index, "_ng_rollout_index": repeat}
+    return {**row, "response": response, **indices, **more}
+
+
+@pytest.fixture(scope="session")
+def rollout():
+    """Return a function that plays one way through a built-in row."""
+    return played
+
+
+@pytest.fixture(scope="session")
+def lines():
+    """Return a function that writes rows as JSON Lines."""
+    return lambda rows: [json.dumps(row).encode() for row in rows]
+
+
+@pytest.fixture(scope="session")
+def rows():
+    """Return rollouts of all built-in rows, careful and gullible in turn."""
+    ways = ("benign", "compromised")
+    return [played(n, way) for n in range(len(builtin.rows())) for way in ways]
+
+
+@pytest.fixture(scope="session")
+def html(rows, lines):
+    """Return the page of these rollouts."""
+    return build({"demo": lines(rows)}, title="Demo")
+
+
+@pytest.fixture(scope="session")
+def parsed():
+    """Return a function that parses a page."""
+    return Parsed
+
+
+class Parsed(HTMLParser):
+    """A page as a list of its elements, attributes and texts."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.elements = []
+        self.texts = []
+        self.blocks = {}
+        self._open = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag in {"script", "style", "title", "h1", "li", "a", "code"}:
+            self._open.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if self._open and self._open[-1][0] == tag:
+            self._open.pop()
+
+    def handle_data(self, data):
+        tag, attrs = self._open[-1] if self._open else ("", {})
+        if tag == "script" and "id" in attrs:
+            self.blocks[attrs["id"]] = self.blocks.get(attrs["id"], "") + data
+        elif tag not in {"script", "style"}:
+            self.texts.append((tag, data))
+
+    def block(self, name):
+        """Return the document of a data block."""
+        return json.loads(gzip.decompress(base64.b64decode(self.blocks[name])))
