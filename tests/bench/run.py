@@ -19,7 +19,7 @@ from report import Row, document, machine, table
 START, END = "<!-- figures -->", "<!-- end of figures -->"
 GROUPS = (
     *("codec", "tools", "sessions", "diff", "seeds", "memory"),
-    *("checkpoint", "http", "pauses"),
+    *("checkpoint", "http", "pauses", "rollouts"),
 )
 
 

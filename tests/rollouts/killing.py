@@ -263,6 +263,11 @@ def rounds(root, count, seed, kills=3):
         yield told, different, site, len(expected)
 
 
+def _say(text):
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 def main():
     """Print what each round has found."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -285,13 +290,12 @@ def main():
                 repeated=again,
             )
             totals.update(one.victim for one in told if one.victim != "nobody")
-            print(
+            _say(
                 f"round {number}: {victims}; rows {count}, different {len(different)}, "
                 f"restored {restored}, turns repeated {again}, "
-                f"attempts {dict(sorted(site.attempts().items()))}",
-                flush=True,
+                f"attempts {dict(sorted(site.attempts().items()))}"
             )
-    print(dict(totals))
+    _say(str(dict(totals)))
     sys.exit(bool(totals["different"] or totals["repeated"]))
 
 

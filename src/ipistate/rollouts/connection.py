@@ -1,32 +1,35 @@
 """HTTP to the server of sessions: a kept connection and the cookies of one episode.
 
-The connections are ``httpcore``'s own: a pool that all episodes share costs several times
-what a request does.
+``h11`` speaks the protocol, as it does for ``httpx`` and ``uvicorn``; what a client for
+everything does around it costs more than the server's own work.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
+import asyncio
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote, urlsplit
 
 import attrs
-import httpcore
+import h11
 
 from ipistate.errors import IpiStateError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ipistate.checkpoint.episode import EpisodeId
 
 CALL_SECONDS: Final = 60.0
-"""How long one answer may take, from byte to byte."""
+"""How long one answer may take."""
 
 _OK: Final = 200
+_READ: Final = 2**18
 _JSON: Final = (b"content-type", b"application/json")
-_TIMEOUTS: Final = dict.fromkeys(("connect", "read", "write", "pool"), CALL_SECONDS)
-_BROKEN: Final = (httpcore.NetworkError, httpcore.ProtocolError, OSError)
+_BROKEN: Final = (OSError, EOFError, h11.ProtocolError)
 
 
 class ServerError(IpiStateError):
@@ -39,24 +42,94 @@ class ServerError(IpiStateError):
 
 @attrs.frozen
 class Server:
-    """Where a server of sessions listens."""
+    """Where a server of sessions listens.
+
+    Raises:
+        ValueError: The URL has no host, or a port that there cannot be.
+    """
 
     url: str
-    _at: httpcore.URL = attrs.field(
-        init=False,
-        repr=False,
-        default=attrs.Factory(lambda self: httpcore.URL(self.url), takes_self=True),
-    )
+    secure: bool = attrs.field(init=False)
+    host: str = attrs.field(init=False)
+    port: int = attrs.field(init=False)
+    path: str = attrs.field(init=False)
+    """What all paths begin with."""
 
-    def origin(self) -> httpcore.Origin:
-        """Return what a connection is opened to."""
-        return self._at.origin
+    def __attrs_post_init__(self) -> None:
+        """Read the URL."""
+        parts = urlsplit(self.url)
+        secure = parts.scheme == "https"
+        if not secure and parts.scheme != "http":
+            raise ValueError(
+                f"{self.url}: a server's URL is http(s)://host[:port][/path]"
+            )
+        if not parts.hostname:
+            raise ValueError(f"{self.url}: there is no host in it")
+        object.__setattr__(self, "secure", secure)
+        object.__setattr__(self, "host", parts.hostname)
+        object.__setattr__(self, "port", parts.port or (443 if secure else 80))
+        object.__setattr__(self, "path", parts.path.rstrip("/"))
 
-    def target(self, path: str) -> httpcore.URL:
-        """Return the URL of a path below the server's own."""
-        at = self._at
-        below = at.target.rstrip(b"/") + path.encode("ascii")
-        return httpcore.URL(scheme=at.scheme, host=at.host, port=at.port, target=below)
+    @property
+    def authority(self) -> bytes:
+        """What a request says about where it goes."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{name}:{self.port}".encode("latin-1", "replace")
+
+
+class Answer(NamedTuple):
+    """What a server has answered."""
+
+    status: int
+    headers: Sequence[tuple[bytes, bytes]]
+    content: bytes
+
+
+class _Stream:
+    """An open connection."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._protocol = h11.Connection(h11.CLIENT)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether another request can be sent; a server may close what nobody uses."""
+        idle = self._protocol.our_state is h11.IDLE
+        return idle and not self._reader.at_eof() and not self._writer.is_closing()
+
+    async def exchange(self, request: h11.Request, body: bytes) -> Answer:
+        send = self._protocol.send
+        parts = (send(request), send(h11.Data(data=body)), send(h11.EndOfMessage()))
+        self._writer.write(b"".join(part for part in parts if part))
+        await self._writer.drain()
+        status, headers, content = 0, list[tuple[bytes, bytes]](), list[bytes]()
+        while not isinstance(event := await self._event(), h11.EndOfMessage):
+            match event:
+                case h11.Response():
+                    status, headers = event.status_code, list(event.headers)
+                case h11.Data():
+                    content.append(bytes(event.data))
+                case h11.ConnectionClosed():
+                    raise EOFError("the connection was closed before the answer")
+                case _:
+                    continue
+        if self._protocol.their_state is h11.DONE:
+            self._protocol.start_next_cycle()
+        return Answer(status, headers, b"".join(content))
+
+    async def _event(self) -> object:
+        while (event := self._protocol.next_event()) is h11.NEED_DATA:
+            self._protocol.receive_data(await self._reader.read(_READ))
+        return event
+
+    async def close(self) -> None:
+        self._writer.close()
+        with suppress(*_BROKEN):
+            await self._writer.wait_closed()
 
 
 class Channel:
@@ -65,34 +138,39 @@ class Channel:
     def __init__(self, server: Server) -> None:
         """Connect to nothing yet."""
         self._server = server
-        self._open: httpcore.AsyncHTTPConnection | None = None
+        self._host = (b"host", server.authority)
+        self._open: _Stream | None = None
 
     async def close(self) -> None:
         """Close the connection."""
-        if self._open is not None:
-            await self._open.aclose()
-            self._open = None
+        stream, self._open = self._open, None
+        if stream is not None:
+            await stream.close()
 
     async def send(
-        self, method: str, path: str, body: bytes, headers: list[tuple[bytes, bytes]]
-    ) -> httpcore.Response:
-        """Make one request and read its response to the end.
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        headers: Sequence[tuple[bytes, bytes]],
+    ) -> Answer:
+        """Make one request and read its answer to the end.
 
         Raises:
             ServerError: ``server_unreachable`` or ``server_timeout``.
         """
-        connection = await self._connection()
+        length = (b"content-length", b"%d" % len(body))
+        request = h11.Request(
+            method=method,
+            target=self._server.path + path,
+            headers=[self._host, length, *headers],
+        )
         try:
-            return await connection.request(
-                method,
-                self._server.target(path),
-                content=body,
-                headers=headers,
-                extensions={"timeout": _TIMEOUTS},
-            )
-        except httpcore.TimeoutException as error:
+            async with asyncio.timeout(CALL_SECONDS):
+                return await (await self._stream()).exchange(request, body)
+        except TimeoutError as error:
             await self.close()
-            told = f"no answer to {method} {path} in time"
+            told = f"no answer to {method} {path} within {CALL_SECONDS:.0f} s"
             raise ServerError("server_timeout", told) from error
         except _BROKEN as error:
             await self.close()
@@ -103,16 +181,15 @@ class Channel:
             await self.close()
             raise
 
-    async def _connection(self) -> httpcore.AsyncHTTPConnection:
-        held = self._open
-        # A server may have closed a connection that nobody used for some seconds.
-        if held is not None and not (held.is_available() and not held.has_expired()):
+    async def _stream(self) -> _Stream:
+        if self._open is not None and not self._open.is_usable:
             await self.close()
-            held = None
-        if held is None:
-            held = httpcore.AsyncHTTPConnection(self._server.origin(), retries=2)
-            self._open = held
-        return held
+        if self._open is None:
+            at = self._server
+            secure = True if at.secure else None
+            pair = await asyncio.open_connection(at.host, at.port, ssl=secure)
+            self._open = _Stream(*pair)
+        return self._open
 
 
 class EpisodeClient:
@@ -150,7 +227,7 @@ class EpisodeClient:
             raise _refused(route, answer)
         return answer.content
 
-    def _take(self, answer: httpcore.Response) -> None:
+    def _take(self, answer: Answer) -> None:
         for name, value in answer.headers:
             if name.lower() == b"set-cookie":
                 pair = value.decode("latin-1").partition(";")[0]
@@ -158,7 +235,7 @@ class EpisodeClient:
                 self._cookies[key.strip()] = text.strip()
 
 
-def _refused(route: str, answer: httpcore.Response) -> ServerError:
+def _refused(route: str, answer: Answer) -> ServerError:
     shown = ascii(answer.content[:200].decode("utf-8", "replace"))
     message = f"{route} is answered {answer.status}"
     return ServerError("server_refused", message, preview=shown)
