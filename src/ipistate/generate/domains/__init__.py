@@ -5,8 +5,10 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from ipistate.generate.domains.ecommerce import ECOMMERCE
 from ipistate.generate.domains.education import EDUCATION
 from ipistate.generate.domains.healthcare import HEALTHCARE
+from ipistate.generate.domains.hr import HR
 from ipistate.generate.domains.it_helpdesk import IT_HELPDESK
 from ipistate.generate.domains.legal import LEGAL
 from ipistate.generate.domains.real_estate import REAL_ESTATE
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 
     from ipistate.generate.scene import Domain
 
+_LISTED: Final = (HEALTHCARE, HR, ECOMMERCE, EDUCATION, IT_HELPDESK, LEGAL, REAL_ESTATE)
+
 DOMAINS: Final[Mapping[str, Domain]] = MappingProxyType(
-    {one.name: one for one in (HEALTHCARE, EDUCATION, IT_HELPDESK, LEGAL, REAL_ESTATE)}
+    {one.name: one for one in _LISTED}
 )
 """The domains by name, in their order."""
