@@ -9,8 +9,10 @@ from ipistate.generate.domains.ecommerce import ECOMMERCE
 from ipistate.generate.domains.education import EDUCATION
 from ipistate.generate.domains.healthcare import HEALTHCARE
 from ipistate.generate.domains.hr import HR
+from ipistate.generate.domains.insurance import INSURANCE
 from ipistate.generate.domains.it_helpdesk import IT_HELPDESK
 from ipistate.generate.domains.legal import LEGAL
+from ipistate.generate.domains.logistics import LOGISTICS
 from ipistate.generate.domains.real_estate import REAL_ESTATE
 
 
@@ -19,7 +21,17 @@ if TYPE_CHECKING:
 
     from ipistate.generate.scene import Domain
 
-_LISTED: Final = (HEALTHCARE, HR, ECOMMERCE, EDUCATION, IT_HELPDESK, LEGAL, REAL_ESTATE)
+_LISTED: Final = (
+    HEALTHCARE,
+    HR,
+    ECOMMERCE,
+    EDUCATION,
+    INSURANCE,
+    IT_HELPDESK,
+    LEGAL,
+    LOGISTICS,
+    REAL_ESTATE,
+)
 
 DOMAINS: Final[Mapping[str, Domain]] = MappingProxyType(
     {one.name: one for one in _LISTED}
