@@ -8,13 +8,14 @@ async function open(row, { focus = false } = {}) {
   const chunk = await chunkOf(column("chunk", row));
   if (state.current !== row) return;
   byId("viewer").replaceChildren(...rollout(row, chunk));
-  document.dispatchEvent(new CustomEvent("opened", { detail: { row } }));
+  byId("viewer").dataset.rollout = addressOf(row);
   if (state.call !== null) goTo(byId(`call-${state.call}`));
   else if (focus) byId("viewer").scrollIntoView({ block: "start" });
 }
 
 function closeViewer() {
   state.current = state.call = null;
+  delete byId("viewer").dataset.rollout;
   byId("viewer").replaceChildren(make("p", "empty", "Choose a rollout, or press ", make("kbd", "", "j"), "."));
   drawList();
   history.replaceState(null, "", hashOf());
@@ -47,7 +48,7 @@ function head(row) {
 
 function facts(row, view) {
   const list = make("ul", "chips");
-  const put = (name, value) => list.append(make("li", "", make("span", "", name), inline(String(value))));
+  const put = (name, value) => list.append(make("li", "", make("span", "", name), " ", inline(String(value))));
   for (const name of FIRST_FILTERS.slice(1).concat(MORE_FILTERS)) {
     if (name !== "domain") put(index.dimensions[name].replace("Attack ", "").toLowerCase(), word(name, row));
   }
@@ -249,8 +250,11 @@ function part(label, pieces, needles) {
   return box;
 }
 
+// Injected texts that the agent read; a diff may hold them as well.
+const READ = ".turn mark:not(.diff mark)";
+
 function jumps(turns) {
-  const marks = turns.querySelectorAll("mark").length;
+  const marks = turns.querySelectorAll(READ).length;
   const calls = turns.querySelectorAll(".call").length;
   const made = make("div", "jump", make("small", "", plural(calls, "call")));
   if (marks) made.append(button(`Go to the injected text (${marks})`, () => nextMark()));
@@ -296,7 +300,7 @@ function showCall(number) {
 }
 
 function nextMark() {
-  const marks = [...byId("viewer").querySelectorAll(".turns mark")];
+  const marks = [...byId("viewer").querySelectorAll(READ)];
   if (!marks.length) return;
   const at = marks.findIndex((one) => one.classList.contains("here"));
   goTo(marks[(at + 1) % marks.length]);
