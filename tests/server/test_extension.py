@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import jsonpatch
 import pytest
@@ -11,15 +12,17 @@ from starlette.datastructures import Secret
 from starlette.routing import Route
 
 from ipistate.server.app import create_app
-from ipistate.server.births import MAX_FORKS
+from ipistate.server.births import MAX_FORKS, read_import
 from ipistate.server.cookies import SessionCookie
 from ipistate.server.extension import MAX_STEPS, PREFIX
 from ipistate.server.settings import ServerSettings
+from ipistate.values import MAX_DEPTH
 
 
 pytestmark = pytest.mark.anyio
 
 READ = {"patient_id": "P-7742"}
+TOKEN = {"authorization": "Bearer a-token"}
 GETS = ["history", "diff", "export"]
 POSTS = {
     "fork": {"count": 1},
@@ -402,6 +405,20 @@ async def test_the_history_lists_every_call(extended):
     assert ("TypeError", None) == (second["error"]["type"], second["key"])
 
 
+async def test_the_history_shows_arguments_of_every_depth(extended):
+    """A model can send them as deep as a world may be; looking at them is no error."""
+    client = await extended()
+    await client.seed()
+    depth = MAX_DEPTH - 1
+    body = f'{{"patient_id":{"[" * depth}{"]" * depth}}}'
+    headers = {"content-type": "application/json"}
+    called = await client.post("/get_patient_record", content=body, headers=headers)
+    reply = await client.extended("history")
+
+    assert (200, 200) == (called.status_code, reply.status_code)
+    assert f'"arguments":{body},' in reply.text
+
+
 @pytest.mark.parametrize(
     ("query", "numbers"),
     [
@@ -578,6 +595,32 @@ async def test_an_import_that_is_refused(extended, make, code, place):
     assert 422 == reply.status_code
     assert (code, place) in found
     assert "ipistate_sessions 1.0" in (await client.get("/metrics")).text
+
+
+async def test_others_are_served_while_an_import_executes_its_log(
+    extended, wire, settled, monkeypatch
+):
+    """A long log holds up nobody but a prepare, which waits for every request."""
+    began, may_end = threading.Event(), threading.Event()
+
+    def read(*given):
+        began.set()
+        assert may_end.wait(20), "nobody else was served"
+        return read_import(*given)
+
+    monkeypatch.setattr("ipistate.server.extension.read_import", read)
+    client = await extended()
+    await client.seed()
+    body = b'{"state": {"schema_version": 1, "environment": {}}}'
+    sent = wire(client.app, "/ipistate/v1/import", body, headers=TOKEN)
+    while not began.is_set():
+        await settled()
+    called = await client.post("/update_patient_chart", json=note("a"))
+    inflight = (await client.counts())["inflight"]
+    may_end.set()
+    await sent.task
+
+    assert (200, 1, 200) == (called.status_code, inflight, sent.status)
 
 
 async def test_an_import_for_a_retired_attempt(extended):

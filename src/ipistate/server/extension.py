@@ -6,6 +6,7 @@ its rollout prefix. POST requests pass the gate like any data request, GET never
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 from typing import TYPE_CHECKING, Final
@@ -29,7 +30,7 @@ from ipistate.server.gate import PASSAGE
 from ipistate.server.replies import invalid, json_reply
 from ipistate.server.scoring import scoring_of
 from ipistate.server.token import authorized
-from ipistate.values import JsonObject, freeze, trusted_object
+from ipistate.values import JsonObject, freeze, trusted_array, trusted_object
 
 
 if TYPE_CHECKING:
@@ -120,7 +121,9 @@ class Extension:
 
     async def import_session(self, request: Request) -> Response:
         """Start a session from a document; the caller's own one is left alone."""
-        wanted = read_import(await json_body(request), self._codec)
+        body = await json_body(request)
+        # A long log takes its time, in which others are served.
+        wanted = await asyncio.to_thread(read_import, body, self._codec)
         birth = Birth(wanted.episode)
         refused = self._begin(request, {birth: wanted.session})
         return refused or json_reply(self._told(birth, request))
@@ -167,9 +170,12 @@ class Extension:
         except SchemaError as error:
             return invalid(error.problems, "query")
         shown = session.log[first:][: min(limit, MAX_STEPS)]
-        steps = [_described(step) for step in shown]
-        document = {"length": len(session.log), "from": first, "steps": freeze(steps)}
-        return json_reply(trusted_object(document))
+        # Arguments may be as deep as they can be, so nothing is checked again.
+        steps = trusted_array(map(_described, shown))
+        length = len(session.log)
+        return json_reply(
+            trusted_object({"length": length, "from": first, "steps": steps})
+        )
 
     async def diff(self, _: Request, session: Session) -> Response:
         """Compare the world now with the seed."""
