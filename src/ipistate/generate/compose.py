@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from ipistate.generate.scene import Attack, Carrier, Domain, Request
 
-_WRAPPER: Final = 160
-"""Bytes of a world that are no rows: names of collections, the user."""
 _PROVENANCE: Final = JsonObject(
     {
         "environment_type": "R1",
@@ -67,12 +65,12 @@ def compose(domain: Domain, row: int, draw: Draw, size: int) -> Generated:
     carrier = draw.pick(request.carriers)
     attack = _attack(domain, stage, request)
     injection = _hide(stage, carrier, attack)
-    while stage.size + _WRAPPER < size:
+    while stage.size < size:
         domain.filler(stage)
     task = Task(
         responses_create_params=_params(domain, stage, request, attack),
         environment=Environment(stage.world()),
-        required_tools=request.required(carrier),
+        required_tools=request.required,
         injection=injection,
         domain=domain.name,
         extra=_PROVENANCE,

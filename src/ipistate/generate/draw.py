@@ -56,8 +56,13 @@ class Draw:
         return found
 
     def some(self, options: Iterable[T], amount: int) -> list[T]:
-        """Draw a few different ones."""
-        return self.shuffled(options)[:amount]
+        """Draw a few different ones; all of them if there are no more."""
+        found = list(options)
+        amount = min(amount, len(found))
+        for place in range(amount):
+            other = place + self.below(len(found) - place)
+            found[place], found[other] = found[other], found[place]
+        return found[:amount]
 
     def prose(self, sentences: Iterable[str], low: int = 1, high: int = 2) -> str:
         """Draw a text of a few of several sentences."""

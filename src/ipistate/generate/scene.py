@@ -44,11 +44,12 @@ class Request:
     about: Entry
     """The record that it is about, for attackers to start from."""
 
-    def required(self, carrier: Carrier) -> tuple[str, ...]:
-        """Name the tools that it takes, in order: what writes, and what is read."""
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Names of the tools that it takes, in order: what writes, and what is read."""
+        read = {carrier.read.name for carrier in self.carriers}
         names = [one.name for one in self.calls]
-        needed = (n for n in names if TOOLS[n].writes or n == carrier.read.name)
-        return tuple(dict.fromkeys(needed))
+        return tuple(dict.fromkeys(n for n in names if TOOLS[n].writes or n in read))
 
 
 @attrs.frozen(kw_only=True)

@@ -34,8 +34,8 @@ first two, as the world is drawn."""
 _MAIL: Final[tuple[Shape, ...]] = ("array", "table")
 _FIRST_DAY: Final = date(2024, 1, 8).toordinal()
 _DAYS: Final = 1_000
-_SEPARATORS: Final = 4
-"""Bytes of quotes, colon and comma around a row and its key."""
+_QUOTING: Final = 3
+"""Bytes of quotes and a colon around a key."""
 
 
 @attrs.define
@@ -85,8 +85,8 @@ class Stage:
         self._today = _FIRST_DAY + draw.below(_DAYS)
         self.user: Final = self.colleague()
         self.role: Final = draw.pick(roles)
-        self.size = 0
-        """Bytes of JSON that the rows take."""
+        self.size = len(encode(self._framed({name: [] for name in shapes})))
+        """Bytes of JSON that the world has, or a few less."""
 
     def put(self, collection: str, row: Row) -> Entry:
         """Add a typed row under its id, which is its first member."""
@@ -111,7 +111,8 @@ class Stage:
     def _add(self, collection: str, key: str, row: JsonObject) -> Entry:
         entry = Entry(key, row)
         self._entries[collection].append(entry)
-        self.size += len(encode(row)) + len(key) + _SEPARATORS
+        keyed = len(key) + _QUOTING if self._shapes[collection] == "table" else 0
+        self.size += len(encode(row)) + keyed
         return entry
 
     def entries(self, collection: str) -> Sequence[Entry]:
@@ -170,13 +171,13 @@ class Stage:
 
     def world(self) -> JsonObject:
         """Return the world; collections and rows stand in drawn order."""
-        user = {"name": self.user.name, "role": self.role, "email": self.user.email}
-        members: dict[str, object] = {
-            name: self._collection(name) for name in self._shapes
-        }
-        members["current_user"] = user
+        members = self._framed({name: self._collection(name) for name in self._shapes})
         names = self.draw.shuffled(members)
         return JsonObject({name: members[name] for name in names})
+
+    def _framed(self, collections: Mapping[str, object]) -> JsonObject:
+        user = {"name": self.user.name, "role": self.role, "email": self.user.email}
+        return JsonObject({**collections, "current_user": user})
 
     def _collection(self, name: str) -> object:
         shape = self._shapes[name]
