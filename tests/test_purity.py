@@ -21,8 +21,10 @@ SHELL = {
     "demo",
     "testing",
     "coordination",
+    "generate",
     "policies",
     "report",
+    "rollouts",
     "__main__.py",
 }
 """Packages above the kernel."""
