@@ -18,9 +18,11 @@ from typing import TypeAlias
 import attrs
 
 from client import Connection
-from report import Row
-from servers import Served, served
+from measure import Timed, compare
+from servers import TOKEN, Served, served
 from worlds import clinic, compact, task_row
+
+from report import Row, row
 
 
 Request: TypeAlias = Callable[[Connection], Awaitable[object]]
@@ -37,10 +39,12 @@ _INJECTION = (
     "category",
 )
 _PATIENT = b'{"patient_id":"P0000"}'
+_TOKEN = (b"authorization: Bearer " + TOKEN.encode(),)
+_FORKS = 100
 
 
 def rows() -> Iterator[Row]:
-    """Measure tool calls, seeds and verifications."""
+    """Measure tool calls, seeds and verifications, then forks."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         both = [stack.enter_context(served(kind, folder)) for kind in ("ours", "echo")]
@@ -54,6 +58,7 @@ def rows() -> Iterator[Row]:
         ):
             found = asyncio.run(_rates(both, 16, request))
             yield _row(f"HTTP {name}, 16 at a time", found, 0.5)
+    yield from _forks()
 
 
 async def _tool_call(connection: Connection) -> None:
@@ -128,9 +133,9 @@ async def _rates(
     return ours, floor
 
 
-async def _opened(port: int) -> Connection:
+async def _opened(port: int, size: int = 50_000) -> Connection:
     connection = await Connection.open(port)
-    await connection.post("/seed_session", task_row(clinic(50_000)))
+    await connection.post("/seed_session", task_row(clinic(size)))
     return connection
 
 
@@ -150,6 +155,43 @@ async def _loaded(server: Served, group: list[Connection], request: Request) -> 
     seconds, worked = perf_counter() - start, server.worked() - worked
     gc.enable()
     return _Load(len(waits) / seconds, worked / len(waits), tuple(waits))
+
+
+def _forks() -> Iterator[Row]:
+    # Each size has a server of its own: a large world slows down nobody else's forks.
+    with ExitStack() as stack, asyncio.Runner() as runner:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+
+        def live(size: int) -> Connection:
+            server = stack.enter_context(served("ours", folder, "--extension"))
+            return runner.run(_opened(server.port, size))
+
+        def timed(connection: Connection, request: Request) -> Timed:
+            return lambda: runner.run(_mean_wait(connection, request))
+
+        small = live(5_000)
+        forks = timed(small, _fork)
+        found = compare(forks, timed(small, _tool_call))
+        yield row("HTTP fork of a session, 5 kB", "tool call", found, 2)
+        for size in (50, 500, 5_000):
+            large = live(size * 1_000)
+            found = compare(timed(large, _fork), forks)
+            name = f"HTTP fork of a session, {size:,} kB"
+            yield row(name, "the same, 5 kB", found, 2)
+            large.close()
+        small.close()
+
+
+async def _fork(connection: Connection) -> None:
+    await connection.post("/ipistate/v1/fork", b'{"count":1}', _TOKEN)
+
+
+async def _mean_wait(connection: Connection, request: Request) -> float:
+    waits = 0.0
+    for _ in range(_FORKS):
+        await request(connection)
+        waits += connection.answered - connection.sent
+    return waits / _FORKS
 
 
 def _row(name: str, found: tuple[list[_Load], list[_Load]], budget: float) -> Row:
