@@ -18,8 +18,8 @@ from report import Row, document, machine, table
 
 START, END = "<!-- figures -->", "<!-- end of figures -->"
 GROUPS = (
-    *("codec", "tools", "sessions", "diff", "seeds", "memory"),
-    *("checkpoint", "http", "pauses", "rollouts"),
+    *("codec", "tools", "sessions", "diff", "seeds", "generate", "memory"),
+    *("checkpoint", "http", "pauses", "rollouts", "report"),
 )
 
 
