@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 
 import pytest
 
@@ -13,6 +15,8 @@ from ipistate.checkpoint.history import SessionCodec
 from ipistate.checkpoint.records import EncodedStates, SessionRecord
 from ipistate.checkpoint.state import EnvironmentCodec
 from ipistate.cli import migrate as module
+from ipistate.strict import strict
+from ipistate.tools import TOOLS
 
 
 @pytest.fixture
@@ -217,6 +221,63 @@ def test_verify_executes_logs(run, document, logged):
     assert 1 == result.exit_code
     assert "log_not_reproducible" in result.stdout
     assert shown["ok"]
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Return a function that writes the checkpoint of a server with these tools.
+
+    Its one session made a call that strict arguments refuse.
+    """
+
+    def write(tools):
+        began = Session(builtin.rows()[0].environment)
+        session = began.step("get_patient_record", {"patient_id": 7}, tools=tools)
+        record = SessionRecord(EpisodeId("r-0"), "session-0", session)
+        lines = EncodedStates(SessionCodec(tools)).lines([record])
+        CheckpointDirectory(tmp_path / "c", "ipi").write("step-1", lines, StopFlag())
+        return tmp_path / "c"
+
+    return write
+
+
+@pytest.mark.parametrize("options", [[], ["--strict"]])
+def test_logs_are_executed_as_their_server_did(run, written, tmp_path, options):
+    """With --strict those of strict arguments, without it all others; never both."""
+    codes = []
+    for tools in (TOOLS, strict()):
+        directory, out = written(tools), tmp_path / "out"
+        migrating = ("migrate", directory, out, "--to", "2")
+        verbs = (("verify", directory), migrating)
+        codes += [run("checkpoint", *verb, *options).exit_code for verb in verbs]
+        assert out.exists() is not bool(codes[-1])
+        if out.exists():
+            assert files(directory) == files(out)
+        for path in (directory, out):
+            shutil.rmtree(path, ignore_errors=True)
+
+    assert codes == ([1, 3, 0, 0] if options else [0, 0, 1, 3])
+
+
+def test_going_down_executes_nothing_strictly(run, written, tmp_path):
+    """A log that is dropped may be of any tools, whatever is asked."""
+    for name, options in (("loose", []), ("strict", ["--strict"])):
+        verb = ("migrate", written(strict()), tmp_path / name, "--to", "1")
+        assert 0 == run("checkpoint", *verb, *options).exit_code
+        shutil.rmtree(tmp_path / "c")
+
+
+@pytest.mark.parametrize("verb", ["verify", "migrate"])
+def test_strict_needs_its_extra(run, checkpoint, tmp_path, monkeypatch, verb):
+    """Without jsonschema the option says what to install; nothing is written."""
+    monkeypatch.delitem(sys.modules, "ipistate.strict", raising=False)
+    monkeypatch.setitem(sys.modules, "jsonschema", None)
+    more = [tmp_path / "out", "--to", "2"] if verb == "migrate" else []
+    result = run("checkpoint", verb, checkpoint, *more, "--strict")
+
+    assert (2, False) == (result.exit_code, (tmp_path / "out").exists())
+    assert f"checkpoint {verb} --strict" in result.stderr
+    assert "pip install 'ipistate[strict]'" in result.stderr
 
 
 def test_bytes_are_those_of_the_codec(run, checkpoint, tmp_path):

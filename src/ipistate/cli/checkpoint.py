@@ -13,8 +13,10 @@ from ipistate.checkpoint.directory import KIND, CheckpointDirectory
 from ipistate.checkpoint.episode import SAFE_NAME
 from ipistate.checkpoint.history import RecordedCodec, SessionCodec
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
+from ipistate.cli.strictness import strict_tools
 from ipistate.cli.terminal import amount, emit, plain, stdout_console, table
 from ipistate.errors import CheckpointError
+from ipistate.tools import TOOLS
 
 
 if TYPE_CHECKING:
@@ -118,12 +120,14 @@ def inspect(
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--kind", callback=_named, help="Only participants of this kind.")
 @click.option("--instance", callback=_named, help="Only the participant of this name.")
+@click.option("--strict", is_flag=True, help="Execute logs with strict arguments.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
 def verify(
     *,
     directory: Path,
     kind: str | None,
     instance: str | None,
+    strict: bool,
     as_json: bool,
 ) -> None:
     """Check what a restore of DIRECTORY would check, record by record.
@@ -134,8 +138,9 @@ def verify(
     \b
       ipistate checkpoint verify /ckpt/step-120
     """  # noqa: D301
+    tools = strict_tools("checkpoint verify --strict") if strict else TOOLS
     found = participants(directory, kind, instance)
-    parts = [_read(one, SessionCodec()) for one in found]
+    parts = [_read(one, SessionCodec(tools)) for one in found]
     if as_json:
         emit({"directory": str(directory), "participants": [*map(_outcome, parts)]})
     else:

@@ -18,7 +18,9 @@ from ipistate.checkpoint.records import EncodedStates
 from ipistate.checkpoint.state import IPICheckpointState
 from ipistate.cli.checkpoint import GYM, participants
 from ipistate.cli.exits import LEGEND, RefusedInputError, refusing
+from ipistate.cli.strictness import strict_tools
 from ipistate.cli.terminal import amount, emit, note, plain
+from ipistate.tools import TOOLS
 
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from ipistate.checkpoint.state import StateCodec
     from ipistate.codec import Freeze
     from ipistate.session import Session
+    from ipistate.tools import Tool
 
 
 @attrs.frozen
@@ -47,7 +50,17 @@ class WorldCodec:
         return RecordedSession.from_tree(tree, adopt)
 
 
-CODECS: Final[Mapping[str, StateCodec[Any]]] = {"1": WorldCodec(), "2": SessionCodec()}
+VERSIONS: Final = ("1", "2")
+
+
+def codec_of(version: str, tools: Mapping[str, Tool]) -> StateCodec[Any]:
+    """Return what reads states of either version and writes this one.
+
+    Args:
+        version: One of ``VERSIONS``.
+        tools: What executes logs again, if this version has them.
+    """
+    return WorldCodec() if version == "1" else SessionCodec(tools)
 
 
 @attrs.frozen
@@ -69,10 +82,13 @@ class Part:
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option(
-    "--to", "version", type=click.Choice([*CODECS]), required=True, help="The version."
+    "--to", "version", type=click.Choice(VERSIONS), required=True, help="The version."
 )
+@click.option("--strict", is_flag=True, help="Execute logs with strict arguments.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
-def migrate(*, directory: Path, out: Path, version: str, as_json: bool) -> None:
+def migrate(
+    *, directory: Path, out: Path, version: str, strict: bool, as_json: bool
+) -> None:
     """Write the checkpoint in DIRECTORY to OUT, its states in another version.
 
     Version 2 has each session's log of calls, version 1 only its world: going there
@@ -84,10 +100,12 @@ def migrate(*, directory: Path, out: Path, version: str, as_json: bool) -> None:
     """  # noqa: D301
     if directory.resolve() in out.resolve().parents:
         raise RefusedInputError(f"{out}: is inside {directory}, which stays as it is")
-    parts = [_read(one, version) for one in participants(directory, None, None)]
+    tools = strict_tools("checkpoint migrate --strict") if strict else TOOLS
+    codec = codec_of(version, tools)
+    parts = [_read(one, codec) for one in participants(directory, None, None)]
     with _made(out) as hidden:
         for part in parts:
-            _write(part, hidden, version)
+            _write(part, hidden, codec)
     if as_json:
         emit({"directory": str(out), "participants": [_document(one) for one in parts]})
     else:
@@ -97,10 +115,10 @@ def migrate(*, directory: Path, out: Path, version: str, as_json: bool) -> None:
         _warn([length for part in parts for length in part.logs])
 
 
-def _read(directory: CheckpointDirectory, version: str) -> Part:
+def _read(directory: CheckpointDirectory, codec: StateCodec[Any]) -> Part:
     with refusing(f"{directory.kind}/{directory.instance}"):
         if directory.kind == KIND:
-            return Part(directory, directory.read(CODECS[version]))
+            return Part(directory, directory.read(codec))
         directory.read_manifest()
         return Part(directory, None)
 
@@ -122,14 +140,14 @@ def _made(out: Path) -> Generator[Path]:
             raise
 
 
-def _write(part: Part, out: Path, version: str) -> None:
+def _write(part: Part, out: Path, codec: StateCodec[Any]) -> None:
     source = part.directory
     if part.read is None:
         below = Path(GYM, source.kind, source.instance)
         hidden = shutil.ignore_patterns(".*")
         shutil.copytree(source.root / below, out / below, ignore=hidden)
         return
-    lines = EncodedStates(CODECS[version]).lines(part.read.records)
+    lines = EncodedStates(codec).lines(part.read.records)
     target = CheckpointDirectory(out, source.instance, source.kind)
     target.write(part.read.manifest.checkpoint_id, lines, StopFlag())
 
