@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -162,6 +163,23 @@ def test_nothing_stays_behind_if_writing_fails(run, checkpoint, tmp_path, monkey
 
     assert (3, False) == (result.exit_code, (tmp_path / "out").exists())
     assert "No space left on device" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["", "--json"])
+@pytest.mark.parametrize("target", ["/dev/full", "&-"])
+def test_output_that_cannot_be_written(logged, tmp_path, option, target):
+    """Whoever is told of a failure finds no OUT, and can give the command again."""
+    words = f'"$0" -m ipistate checkpoint migrate "$1" "$2" --to 1 {option} >{target}'
+    result = subprocess.run(
+        ["sh", "-c", words, sys.executable, logged, tmp_path / "out"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
+    )
+
+    assert (3, False) == (result.returncode, (tmp_path / "out").exists())
+    assert result.stderr.startswith(b"Error: cannot write the output: ")
 
 
 def test_it_appears_at_once(run, checkpoint, tmp_path, monkeypatch):

@@ -105,14 +105,12 @@ def migrate(
     parts = [_read(one, codec) for one in participants(directory, None, None)]
     with _made(out) as hidden:
         for part in parts:
-            _write(part, hidden, codec)
-    if as_json:
-        emit({"directory": str(out), "participants": [_document(one) for one in parts]})
-    else:
-        for part in parts:
-            click.echo(plain(_line(part)))
-    if version == "1":
-        _warn([length for part in parts for length in part.logs])
+            with refusing(str(out)):
+                _write(part, hidden, codec)
+        # Output that cannot be written is a failure, too, after which OUT is not there.
+        _tell(out, parts, as_json=as_json)
+        if version == "1":
+            _warn([length for part in parts for length in part.logs])
 
 
 def _read(directory: CheckpointDirectory, codec: StateCodec[Any]) -> Part:
@@ -129,15 +127,17 @@ def _made(out: Path) -> Generator[Path]:
     hidden = out / ".incomplete"
     with refusing(str(out)):
         out.mkdir()
-        try:
+    try:
+        with refusing(str(out)):
             hidden.mkdir()
-            yield hidden
+        yield hidden
+        with refusing(str(out)):
             (hidden / GYM).rename(out / GYM)
             hidden.rmdir()
-        except BaseException:
-            # No half of a checkpoint stays behind.
-            shutil.rmtree(out, ignore_errors=True)
-            raise
+    except BaseException:
+        # No half of a checkpoint stays behind.
+        shutil.rmtree(out, ignore_errors=True)
+        raise
 
 
 def _write(part: Part, out: Path, codec: StateCodec[Any]) -> None:
@@ -150,6 +150,14 @@ def _write(part: Part, out: Path, codec: StateCodec[Any]) -> None:
     lines = EncodedStates(codec).lines(part.read.records)
     target = CheckpointDirectory(out, source.instance, source.kind)
     target.write(part.read.manifest.checkpoint_id, lines, StopFlag())
+
+
+def _tell(out: Path, parts: list[Part], *, as_json: bool) -> None:
+    if as_json:
+        emit({"directory": str(out), "participants": [_document(one) for one in parts]})
+    else:
+        for part in parts:
+            click.echo(plain(_line(part)))
 
 
 def _document(part: Part) -> dict[str, object]:
