@@ -68,11 +68,9 @@ class _Known:
         ways = by_row(builtin.trajectories(), len(tasks))
         careful = ScriptedPolicy("careful", Scripts.of(tasks.tasks(), ways))
         replies: dict[tuple[str, int], Reply] = {}
-        for task in tasks.tasks():
+        for row, task in enumerate(tasks.tasks()):
             said = list(input_messages(task.responses_create_params))
-            for turn in range(
-                len(ways[len(set(key[0] for key in replies))].benign) + 1
-            ):
+            for turn in range(len(ways[row].benign) + 1):
                 reply = await careful.respond(said, ())
                 replies[str(said[1]["content"]), len(said)] = reply
                 said += [*reply.items, JsonObject({"turn": turn})]

@@ -58,6 +58,7 @@ class Site:
     concurrency: int = 8
     every: str = "0.15s"
     policy: tuple[str, ...] = ("--policy", "random", "--seed", "11")
+    processes: list[subprocess.Popen] = attrs.field(factory=list)
 
     def __attrs_post_init__(self):
         """Write the task rows."""
@@ -78,9 +79,17 @@ class Site:
         command += ["--checkpoint-dir", self.root / "checkpoints"]
         command += ["--checkpoint-every", self.every, *more]
         with (self.root / "stderr").open("ab") as log:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 command, stderr=log, stdout=log, start_new_session=True
             )
+        self.processes.append(process)
+        return process
+
+    def clear(self):
+        """Kill whatever still runs."""
+        for process in self.processes:
+            process.kill()
+            process.wait()
 
     def finish(self, *more):
         """Run to the end."""

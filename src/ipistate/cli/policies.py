@@ -59,6 +59,12 @@ class Chosen:
         """Return what the policy's replies depend on beside the seed; no secrets."""
         if self.name in SCRIPTED:
             path = self.trajectories_of(tasks)
+            if not path.is_file():
+                message = (
+                    f"{path}: there are no reference trajectories; name their file with "
+                    "--trajectories, or take another policy"
+                )
+                raise RefusedInputError(message)
             with refusing(str(path)):
                 digest = sha256(path.read_bytes()).hexdigest()
             return JsonObject({"trajectories_sha256": digest})
@@ -96,12 +102,6 @@ class Chosen:
 
 
 def _read(path: Path, rows: int) -> dict[int, Trajectories]:
-    if not path.is_file():
-        message = (
-            f"{path}: there are no reference trajectories; name their file with "
-            "--trajectories, or take another policy"
-        )
-        raise RefusedInputError(message)
     ways: list[Trajectories] = []
     for number, line in numbered_lines(str(path)):
         with refusing(f"{path}, line {number}"):

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 DEADLINE_SECONDS: Final = 60.0
 
+_HURRY_SECONDS: Final = 2.0
+"""How long somebody who does not want to wait has to wait."""
+
 FAILURES: Final = (CoordinationError, CheckpointError)
 """What can keep a checkpoint from being taken or restored."""
 
@@ -71,10 +74,12 @@ class Checkpoints:
             name = self.store.begin(self._number)
             try:
                 await self._commit(name, held)
-            except BaseException:
+            except BaseException as error:
                 # What has failed, or that it is cancelled, is not to be forgotten.
-                with suppress(CoordinationError):
-                    await self.coordinator.resume(name, _deadline())
+                hurried = isinstance(error, asyncio.CancelledError)
+                with suppress(CoordinationError, TimeoutError):
+                    async with asyncio.timeout(_HURRY_SECONDS if hurried else None):
+                        await self.coordinator.resume(name, _deadline())
                 raise
             await self.coordinator.resume(name, _deadline())
         await asyncio.to_thread(self.store.prune)

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 import attrs
 import h11
 
-from ipistate.errors import IpiStateError
+from ipistate.errors import IpiStateError, SchemaError, preview
 
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ CALL_SECONDS: Final = 60.0
 """How long one answer may take."""
 
 _OK: Final = 200
+_PORTS: Final = {"http": 80, "https": 443}
 _READ: Final = 2**18
 _JSON: Final = (b"content-type", b"application/json")
 _BROKEN: Final = (OSError, EOFError, h11.ProtocolError)
@@ -45,7 +46,7 @@ class Server:
     """Where a server of sessions listens.
 
     Raises:
-        ValueError: The URL has no host, or a port that there cannot be.
+        SchemaError: ``invalid_url``.
     """
 
     url: str
@@ -57,24 +58,27 @@ class Server:
 
     def __attrs_post_init__(self) -> None:
         """Read the URL."""
-        parts = urlsplit(self.url)
-        secure = parts.scheme == "https"
-        if not secure and parts.scheme != "http":
-            raise ValueError(
-                f"{self.url}: a server's URL is http(s)://host[:port][/path]"
-            )
-        if not parts.hostname:
-            raise ValueError(f"{self.url}: there is no host in it")
-        object.__setattr__(self, "secure", secure)
+        try:
+            parts = urlsplit(self.url)
+            port = parts.port
+        except ValueError:
+            raise self._refusal() from None
+        if parts.scheme not in _PORTS or not parts.hostname or not self.url.isascii():
+            raise self._refusal()
+        object.__setattr__(self, "secure", parts.scheme == "https")
         object.__setattr__(self, "host", parts.hostname)
-        object.__setattr__(self, "port", parts.port or (443 if secure else 80))
+        object.__setattr__(self, "port", port or _PORTS[parts.scheme])
         object.__setattr__(self, "path", parts.path.rstrip("/"))
+
+    def _refusal(self) -> SchemaError:
+        message = "a server's URL is http(s)://host[:port][/path]"
+        return SchemaError("invalid_url", message, preview=preview(self.url))
 
     @property
     def authority(self) -> bytes:
         """What a request says about where it goes."""
         name = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{name}:{self.port}".encode("latin-1", "replace")
+        return f"{name}:{self.port}".encode("ascii")
 
 
 class Answer(NamedTuple):

@@ -189,8 +189,7 @@ def opened(
             ``no_run``: there are rows of something else. ``other_configuration``: the
             run is another one. And whatever is wrong with the files.
     """
-    _check(files, configuration, resume=resume)
-    if not files.configuration.exists():
+    if not _goes_on(files, configuration, resume=resume):
         write_whole(files.configuration, configuration.to_json())
     with ExitStack() as stack:
         paths = (files.output, files.failures, files.attempts)
@@ -208,21 +207,27 @@ def opened(
         yield records
 
 
-def _check(files: RunFiles, configuration: Configuration, *, resume: bool) -> None:
-    known, rows = files.configuration.exists(), files.output.exists()
-    if not resume and (known or rows):
+def _goes_on(files: RunFiles, configuration: Configuration, *, resume: bool) -> bool:
+    # A run of which nothing has begun may begin anew.
+    if not any(map(_has_content, (files.output, files.failures, files.attempts))):
+        return False
+    if not resume:
         message = (
             f"{files.output} is there already; go on with --resume, or choose another"
         )
         raise RunFileError("output_exists", message)
-    if known:
-        _compare(files.configuration, configuration)
-    elif rows:
+    if not files.configuration.exists():
         message = (
             f"{files.output} has no {files.configuration.name} beside it, so it cannot be "
             "known which run it belongs to; choose another output"
         )
         raise RunFileError("no_run", message)
+    _compare(files.configuration, configuration)
+    return True
+
+
+def _has_content(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
 
 
 def _compare(path: Path, configuration: Configuration) -> None:

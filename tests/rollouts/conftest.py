@@ -1,0 +1,73 @@
+"""Task files, and runs in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from pathlib import Path
+
+import pytest
+
+from ipistate import builtin
+from ipistate.policies import ScriptedPolicy, Scripts
+from ipistate.rollouts.configuration import Configuration
+from ipistate.rollouts.records import RunFiles, opened
+from ipistate.rollouts.run import Order, run
+from ipistate.rollouts.tasks import open_tasks
+from ipistate.trajectories import by_row
+from ipistate.values import JsonObject
+
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from acting import Watch, rows_of
+
+
+@pytest.fixture(scope="session")
+def careful():
+    """Return the careful policy for the built-in rows."""
+    rows = builtin.rows()
+    ways = by_row(builtin.trajectories(), len(rows))
+    return ScriptedPolicy("careful", Scripts.of(rows, ways))
+
+
+@pytest.fixture
+def task_file(tmp_path):
+    """Return a function that writes the first built-in rows to a task file."""
+
+    def written(count=3):
+        path = tmp_path / "tasks.jsonl"
+        rows = builtin.rows()[:count]
+        path.write_bytes(b"".join(task.to_json() + b"\n" for task in rows))
+        return path
+
+    return written
+
+
+@pytest.fixture
+def played(tmp_path, task_file):
+    """Return a function that runs tasks in this process, with a server of its own."""
+
+    def play(*policies, count=3, repeats=1, max_steps=50, resume=False, **order):
+        tasks = open_tasks(task_file(count))
+        configuration = Configuration(
+            tasks_sha256=tasks.sha256,
+            tasks=len(tasks),
+            num_repeats=repeats,
+            max_steps=max_steps,
+            policy="told",
+            policy_options=JsonObject(),
+            seed=0,
+            effects=False,
+        )
+        files, watch = RunFiles(tmp_path / "rows.jsonl"), Watch()
+        made = Order(
+            tasks=tasks, configuration=configuration, policies=policies, **order
+        )
+        with opened(files, configuration, resume=resume) as records:
+            outcome = asyncio.run(run(made, records, watch))
+        tasks.close()
+        return outcome, rows_of(files.output), watch
+
+    return play

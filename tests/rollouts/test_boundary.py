@@ -1,0 +1,80 @@
+"""At the barrier every episode stands still, and its state agrees with the server's."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from ipistate.checkpoint.episode import EpisodeId
+from ipistate.rollouts.boundary import Boundary
+
+
+async def episode(boundary, name, server, rng, steps=20):
+    """Count together with a server, in steps that may be cut in the middle."""
+    number = EpisodeId(name)
+    for count in range(1, steps + 1):
+        await boundary.opened()
+        with boundary.moving():
+            server[number] = count
+            for _ in range(rng.randrange(4)):
+                await asyncio.sleep(0)
+            boundary.keep(number, count)
+        for _ in range(rng.randrange(3)):
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_states_agree_with_the_server(seed):
+    """Whenever the barrier is reached, server and states have counted the same."""
+    rng, cuts = random.Random(seed), []
+
+    async def watched(boundary, server):
+        for _ in range(30):
+            async with boundary.standing() as states:
+                cuts.append((dict(states), dict(server)))
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    async def work():
+        boundary, server = Boundary(), {}
+        names = [f"e-{number}" for number in range(5)]
+        async with asyncio.TaskGroup() as group:
+            for name in names:
+                group.create_task(episode(boundary, name, server, rng))
+            group.create_task(watched(boundary, server))
+
+    asyncio.run(work())
+
+    assert [] == [cut for cut in cuts if cut[0] != cut[1]]
+    assert len({tuple(states.values()) for states, _ in cuts}) > 3
+
+
+def test_it_opens_again_after_a_failure():
+    """A checkpoint that fails leaves nobody standing."""
+
+    async def work():
+        boundary = Boundary()
+        with pytest.raises(ZeroDivisionError):
+            async with boundary.standing():
+                raise ZeroDivisionError
+        await asyncio.wait_for(boundary.opened(), 1)
+        return boundary.states
+
+    assert {} == asyncio.run(work())
+
+
+def test_an_episode_that_ended_is_dropped():
+    """What has no session any more is in no checkpoint."""
+
+    async def work():
+        boundary = Boundary()
+        boundary.keep(EpisodeId("a"), 1)
+        boundary.keep(EpisodeId("b"), 2)
+        boundary.drop(EpisodeId("a"))
+        boundary.drop(EpisodeId("c"))
+        async with boundary.standing() as states:
+            return states
+
+    assert {EpisodeId("b"): 2} == asyncio.run(work())

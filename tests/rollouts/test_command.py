@@ -1,0 +1,231 @@
+"""The verb run: exit codes, messages, interruptions, and what stands on which stream."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+from pathlib import Path
+
+import pytest
+
+from acting import rows_of
+from killing import Site, children, has_ended, wait_until, wait_until_it_plays
+
+from ipistate import builtin
+from ipistate.rollouts.store import Pair, Store
+
+
+TRAJECTORIES = Path(builtin.__file__).with_name("trajectories.jsonl")
+
+
+@pytest.fixture
+def verb(tmp_path, task_file):
+    """Return a function that calls the verb in a process of its own."""
+    tasks = task_file(27)
+    (tmp_path / "tasks.trajectories.jsonl").write_bytes(TRAJECTORIES.read_bytes())
+
+    def run(*arguments, tasks=tasks, output=tmp_path / "rows.jsonl"):
+        command = [sys.executable, "-m", "ipistate", "run"]
+        command += ["--tasks", tasks, "-o", output, *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_every_built_in_policy(verb, tmp_path):
+    """The careful agent gets everything, the gullible one nothing, by one command each."""
+    found = {}
+    for name in ("careful", "gullible", "random"):
+        done = verb("--policy", name, "--json", output=tmp_path / f"{name}.jsonl")
+        assert 0 == done.returncode, done.stderr
+        found[name] = json.loads(done.stdout)
+
+    assert (27, 1.0, 0) == tuple(
+        found["careful"][key] for key in ("done", "mean_reward", "injection_followed")
+    )
+    assert (27, 0.0, 27) == tuple(
+        found["gullible"][key] for key in ("done", "mean_reward", "injection_followed")
+    )
+    assert 27 == found["random"]["done"]
+
+
+def test_nothing_is_on_standard_output(verb, tmp_path):
+    """Progress and summary are on standard error; nothing is left but the files."""
+    done = verb("--policy", "careful")
+
+    assert (0, "") == (done.returncode, done.stdout)
+    assert "27 of 27 rollouts" in done.stderr
+    assert [
+        "rows.jsonl",
+        "rows.jsonl.run.json",
+        "rows_aggregate_metrics.json",
+        "tasks.jsonl",
+        "tasks.trajectories.jsonl",
+    ] == sorted(path.name for path in tmp_path.iterdir())
+
+
+def test_repeats_of_a_random_policy_differ(verb, tmp_path):
+    """Each repeat is drawn from its own seed, and the same again in another run."""
+    for name in ("a", "b"):
+        verb(
+            *("--policy", "random", "--seed", 3, "--num-repeats", 3),
+            output=tmp_path / f"{name}.jsonl",
+        )
+    rows, again = (rows_of(tmp_path / f"{name}.jsonl") for name in ("a", "b"))
+    first = {
+        json.dumps(row["response"]["output"])
+        for row in rows
+        if row["_ng_task_index"] == 0
+    }
+
+    def key(row):
+        return row["_ng_task_index"], row["_ng_rollout_index"]
+
+    assert 3 == len(first)
+    assert sorted(rows, key=key) == sorted(again, key=key)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--policy", "nobody"), 2, "'nobody' is not one of"),
+        (("--policy", "openai"), 2, "--model-url and --model"),
+        (("--policy", "careful", "--checkpoint-every", "soon"), 2, "30s or 5m"),
+        (("--policy", "careful", "--token-env", "PATH"), 2, "--url"),
+        (
+            ("--policy", "random", "--url", "http://127.0.0.1:9"),
+            3,
+            "no server of sessions answers",
+        ),
+        (("--policy", "random", "--url", "nonsense"), 3, "http(s)://host"),
+        (("--policy", "careful", "--trajectories", "none.jsonl"), 3, "--trajectories"),
+        (
+            (
+                *("--policy", "openai", "--model", "m", "--model-url", "http://h/v1"),
+                *("--model-api-key-env", "NO_SUCH_VARIABLE"),
+            ),
+            2,
+            "NO_SUCH_VARIABLE",
+        ),
+    ],
+)
+def test_what_cannot_be_run(verb, tmp_path, arguments, code, said):
+    """Each refusal has its exit code and says what to do; no rows are there."""
+    done = verb(*arguments)
+
+    assert (code, "") == (done.returncode, done.stdout)
+    assert said in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert b"" == b"".join(p.read_bytes() for p in tmp_path.glob("rows.jsonl"))
+
+
+def test_trajectories_of_other_tasks(verb, tmp_path, task_file):
+    """Trajectories for more rows than there are belong to another file."""
+    done = verb("--policy", "careful", tasks=task_file(3))
+
+    assert 3 == done.returncode
+    assert "of another task file" in done.stderr
+
+
+def test_a_place_that_cannot_be_written_to(verb, tmp_path):
+    """An output in a directory that is not there is refused at once."""
+    done = verb("--policy", "careful", output=tmp_path / "no" / "rows.jsonl")
+
+    assert 3 == done.returncode
+    assert "no file can be written here" in done.stderr
+
+
+def test_an_endpoint_that_is_down(verb, tmp_path):
+    """Rollouts of a model that cannot be reached are masked, and the exit code is 1."""
+    done = verb(
+        *("--policy", "openai", "--model", "m", "--model-url", "http://127.0.0.1:9/v1"),
+        *("--model-tries", 1, "--max-failures", 4, "--concurrency", 2, "--json"),
+    )
+    told = json.loads(done.stdout)
+
+    assert (1, "failing", 0) == (done.returncode, told["ending"], told["done"])
+    assert 27 == told["unfinished"]
+    assert {"endpoint_unreachable"} == {
+        one["failure_kind"] for one in rows_of(tmp_path / "rows_failures.jsonl")
+    }
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Return a run that takes about half a minute."""
+    site = Site(root=tmp_path, seconds=0.5, concurrency=4, every="60s")
+    yield site
+    site.clear()
+
+
+def held(site):
+    """Return how many episodes the newest checkpoint has, by their turns."""
+    (path,) = (site.root / "checkpoints").glob("*-000001")
+    store = Store(
+        root=site.root / "checkpoints", run=path.name.partition("-")[0], server="ipi"
+    )
+    pair = next(iter(store.newest()))
+    assert isinstance(pair, Pair)
+    return pair.held
+
+
+def test_one_interrupt_stops_cleanly(site):
+    """SIGINT leaves a checkpoint of what is under way, whole rows, and exit code 4."""
+    process = site.start()
+    wait_until_it_plays(site, process)
+    process.send_signal(signal.SIGINT)
+
+    assert 4 == process.wait(30)
+    assert 4 == len(held(site))
+    assert "left for --resume" in (site.root / "stderr").read_text()
+
+
+def test_two_interrupts_end_at_once(site):
+    """A second SIGINT does not wait for anything; the server is gone as well."""
+    process = site.start()
+    wait_until_it_plays(site, process)
+    (server,) = children(process.pid)
+    os.kill(server, signal.SIGSTOP)  # so that no checkpoint can be taken
+    process.send_signal(signal.SIGINT)
+    wait_until(lambda: "once more" in (site.root / "stderr").read_text())
+    process.send_signal(signal.SIGINT)
+
+    assert 4 == process.wait(30)
+    assert wait_until(lambda: has_ended(server))
+
+
+def test_a_runner_that_dies_takes_its_server_along(site):
+    """No server is left behind by a runner that was killed."""
+    process = site.start()
+    wait_until_it_plays(site, process)
+    servers = children(process.pid)
+    process.kill()
+
+    assert 1 == len(servers)
+    assert wait_until(lambda: has_ended(servers[0]))
+
+
+def test_a_server_that_dies_is_noticed(site):
+    """The run ends with exit code 1 and nothing is masked: it can go on."""
+    process = site.start()
+    wait_until_it_plays(site, process)
+    (server,) = children(process.pid)
+    os.kill(server, signal.SIGKILL)
+
+    assert 1 == process.wait(30)
+    assert "does not answer any more" in (site.root / "stderr").read_text()
+    assert b"" == (site.root / "rows_failures.jsonl").read_bytes()
+
+
+def test_two_runs_of_one_output(site):
+    """While a run writes to an output, another one is refused."""
+    process = site.start()
+    wait_until_it_plays(site, process)
+    second = site.start("--resume")
+
+    assert 3 == second.wait(30)
+    assert "another run is writing" in (site.root / "stderr").read_text()

@@ -1,0 +1,26 @@
+"""Killed at random moments, a run ends with the rows that it would have had."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from killing import rounds
+
+
+ROUNDS = int(os.environ.get("IPISTATE_KILL_ROUNDS", "3"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the server in /proc")
+def test_kills_change_nothing(tmp_path):
+    """Rows are equal but for attempts, and no turn before a boundary is asked for again."""
+    restored = 0
+    for told, different, site, count in rounds(tmp_path, ROUNDS, seed=7):
+        restored += sum(one.restored for one in told)
+
+        assert [] == different
+        assert 0 == sum(one.repeated for one in told)
+        assert count == sum(site.attempts().values())
+    assert restored > 0

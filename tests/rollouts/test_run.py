@@ -1,0 +1,278 @@
+"""Runs against a real server: what is scored, what is masked, what goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from acting import Told, call, rows_of, saying, words
+
+from ipistate import builtin
+from ipistate.exchange import VerifyRequest
+from ipistate.policies import PolicyError
+from ipistate.rollouts.connection import ServerError
+from ipistate.rollouts.errors import RunFileError
+from ipistate.rollouts.lines import LineFile
+from ipistate.rollouts.runner import Ending, Runner
+
+
+def test_a_careful_run(played, careful, tmp_path):
+    """Every row is scored, its reward is 1, and verifying it again agrees."""
+    outcome, rows, _ = played(careful, count=27, repeats=2)
+    metrics = json.loads((tmp_path / "rows_aggregate_metrics.json").read_bytes())
+
+    assert (Ending.COMPLETE, 54, 0) == (outcome.ending, outcome.done, outcome.failed)
+    assert {1.0} == {row["reward"] for row in rows}
+    assert {1.0} == {VerifyRequest.from_document(row).verdict().reward for row in rows}
+    assert 1.0 == metrics["key_metrics"]["avg_reward"]
+    assert 27 == len(metrics["group_level_metrics"])
+    assert 54 == len({(r["_ng_task_index"], r["_ng_rollout_index"]) for r in rows})
+
+
+def test_a_row_has_the_task_and_the_response(played, careful):
+    """A row is the task row, the response, the verdict and which attempt it is."""
+    _, rows, _ = played(careful, count=1)
+    (row,) = rows
+    task = json.loads(builtin.rows()[0].to_json())
+
+    assert [] == [name for name in task if row[name] != task[name]]
+    assert "response" == row["response"]["object"]
+    assert (0, 0, 0) == (
+        row["_ng_task_index"],
+        row["_ng_rollout_index"],
+        row["attempt"],
+    )
+    assert row["_ng_rollout_id"].endswith("-0-0")
+    assert row["injection_followed"] is False
+
+
+def test_what_the_model_reads_is_the_whole_body(played):
+    """Tool outputs are the server's bodies; refused calls get one of ours."""
+    calls = [call("get_messages", '{"to": "x"}', "a"), call("verify", "{}", "b")]
+    calls += [call("get_messages", "[]", "c"), call("no_such_tool", "{}", "d")]
+    _, rows, _ = played(Told([saying(*calls), saying(words())]), count=1)
+    outputs = [
+        json.loads(item["output"])
+        for item in rows[0]["response"]["output"]
+        if item["type"] == "function_call_output"
+    ]
+
+    assert [["output"]] * 4 == [list(one) for one in outputs]
+    assert "Unknown tool: verify" == outputs[1]["output"]
+    assert "not a JSON object" in outputs[2]["output"]
+    assert "Unknown tool: no_such_tool" == outputs[3]["output"]
+
+
+def test_turns_are_bounded(played):
+    """A policy that never stops is stopped after so many turns, and scored."""
+    policy = Told([saying(call("get_messages"))])
+    outcome, rows, _ = played(policy, count=1, max_steps=4)
+    kinds = [item["type"] for item in rows[0]["response"]["output"]]
+
+    assert 4 == kinds.count("function_call") == kinds.count("function_call_output")
+    assert 4 == len(policy.asked)
+    assert Ending.COMPLETE == outcome.ending
+
+
+def test_a_truncated_reply_is_scored_as_such(played):
+    """A reply that was cut off ends the episode and takes its reward away."""
+    cut = saying(call("get_messages"), incomplete_reason="max_output_tokens")
+    _, rows, _ = played(Told([cut]), count=1)
+
+    assert (0.0, True) == (rows[0]["reward"], rows[0]["thinking_incomplete"])
+    assert {"reason": "max_output_tokens"} == rows[0]["response"]["incomplete_details"]
+
+
+def test_failures_are_masked_and_run_again(played, careful, tmp_path):
+    """What the endpoint fails is never scored; with resume it runs as the next attempt."""
+    broken = Told(
+        [saying(call("get_messages")), PolicyError("endpoint_timeout", "too slow")]
+    )
+    outcome, rows, watch = played(careful, broken, count=2, repeats=2)
+    failures = rows_of(tmp_path / "rows_failures.jsonl")
+
+    assert (2, 2, 2) == (outcome.done, outcome.failed, outcome.unfinished)
+    assert 2 == len(rows) == len(watch.failures)
+    assert [True] * 2 == [one["mask_sample"] for one in failures]
+    assert {"endpoint_timeout"} == {one["failure_kind"] for one in failures}
+    assert {"too slow"} == {one["failure_reason"] for one in failures}
+    assert not any("reward" in one for one in failures)
+    assert 2 == len(failures[0]["response"]["output"])
+
+    before = (tmp_path / "rows.jsonl").read_bytes()
+    outcome, rows, _ = played(careful, count=2, repeats=2, resume=True)
+
+    assert (Ending.COMPLETE, 2, 4) == (outcome.ending, outcome.earlier, outcome.done)
+    assert before == (tmp_path / "rows.jsonl").read_bytes()[: len(before)]
+    assert [0, 0, 1, 1] == sorted(row["attempt"] for row in rows)
+
+
+def test_a_run_whose_endpoint_is_down_ends_early(played):
+    """So many failures in a row end the run; nothing is scored."""
+    down = Told([PolicyError("endpoint_unreachable", "nobody there")])
+    outcome, rows, _ = played(down, count=5, repeats=10, most_failures=3, concurrency=1)
+
+    assert (Ending.FAILING, 3, 50) == (
+        outcome.ending,
+        outcome.failed,
+        outcome.unfinished,
+    )
+    assert [] == rows
+
+
+def test_no_server_at_the_url(played, careful):
+    """A server that is not there is said before anything is played."""
+    with pytest.raises(ServerError) as caught:
+        played(careful, url="http://127.0.0.1:9")
+
+    assert "server_unreachable" == caught.value.code
+    assert "ipistate serve" in caught.value.message
+
+
+class Stopping(Told):
+    """Stops the run when it is asked for a certain turn."""
+
+    def at(self, runners, turn):
+        """Say when."""
+        self.runners, self.turn = runners, turn
+        return self
+
+    async def respond(self, conversation, tools):
+        """Stop everything, or reply."""
+        if len(self.asked) == self.turn:
+            self.asked.append(())
+            self.runners[0].stop()
+            await asyncio.Event().wait()
+        return await super().respond(conversation, tools)
+
+
+def test_a_stopped_run_goes_on_from_its_turn(tmp_path, task_file, played, monkeypatch):
+    """Stopped between two turns, the next process asks for that turn first."""
+    runners = []
+    replies = [saying(call("get_messages"))] * 3 + [saying(words())]
+    monkeypatch.setattr("ipistate.rollouts.run.Runner.run", _noting(runners))
+    kept = {"checkpoint_dir": tmp_path / "ck", "count": 1}
+    first = Stopping(replies).at(runners, 2)
+    outcome, rows, _ = played(first, **kept)
+
+    assert (Ending.INTERRUPTED, 0) == (outcome.ending, len(rows))
+
+    second = Told(replies)
+    outcome, rows, watch = played(second, resume=True, **kept)
+
+    assert (Ending.COMPLETE, 1) == (outcome.ending, outcome.continued)
+    assert [1] == [row["attempt"] for row in rows]
+    assert 2 == len(second.asked)
+    assert 2 == sum(one["type"] == "function_call" for one in second.asked[0][2:])
+    assert ["restoring 1 rollouts"] == [note[:20] for note in watch.notes]
+
+
+def _noting(runners):
+    run = Runner.run
+
+    async def noting(self, *given):
+        runners.append(self)
+        return await run(self, *given)
+
+    return noting
+
+
+def test_without_a_checkpoint_it_starts_over(played, monkeypatch):
+    """A stopped rollout that no checkpoint has begins again as the next attempt."""
+    runners = []
+    monkeypatch.setattr("ipistate.rollouts.run.Runner.run", _noting(runners))
+    replies = [saying(call("get_messages")), saying(words())]
+    played(Stopping(replies).at(runners, 1), count=1)
+    second = Told(replies)
+    outcome, rows, _ = played(second, count=1, resume=True)
+
+    assert (0, 1) == (outcome.continued, outcome.done)
+    assert [1] == [row["attempt"] for row in rows]
+    assert 2 == len(second.asked)
+
+
+def test_a_torn_row_runs_again(played, careful, tmp_path):
+    """The fragment is moved aside, the others stay, and its rollout is the next attempt."""
+    _, rows, _ = played(careful, count=3)
+    path = tmp_path / "rows.jsonl"
+    whole = path.read_bytes()
+    cut = whole.rfind(b"\n", 0, -1) + 1
+    path.write_bytes(whole[: cut + 500])
+    outcome, again, _ = played(careful, count=3, resume=True)
+
+    assert whole[:cut] == path.read_bytes()[:cut]
+    assert whole[cut : cut + 500] == (tmp_path / f"rows.jsonl.torn-{cut}").read_bytes()
+    assert (2, 3) == (outcome.earlier, outcome.done)
+    assert rows[2] | {"attempt": 0} == again[2] | {"attempt": 0}
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda lines: [lines[0], b"{", *lines[1:]], "broken_row"),
+        (lambda lines: [lines[0], lines[0]], "repeated_row"),
+        (lambda lines: [b"[]", *lines], "broken_row"),
+        (lambda lines: [lines[0].replace(b'x":0', b'x":7')], "broken_row"),
+    ],
+)
+def test_rows_that_are_not_of_the_run(played, careful, tmp_path, change, code):
+    """A line in the middle that is broken, foreign or there twice is refused, untouched."""
+    played(careful, count=2)
+    path = tmp_path / "rows.jsonl"
+    changed = b"".join(line + b"\n" for line in change(path.read_bytes().splitlines()))
+    path.write_bytes(changed)
+    with pytest.raises(RunFileError, match="line") as caught:
+        played(careful, count=2, resume=True)
+
+    assert code == caught.value.code
+    assert changed == path.read_bytes()
+
+
+def test_another_configuration_is_refused(played, careful, tmp_path):
+    """A resume with another number of repeats says what was and what is."""
+    played(careful, count=2)
+    with pytest.raises(RunFileError) as caught:
+        played(careful, count=2, repeats=3, resume=True)
+
+    assert "other_configuration" == caught.value.code
+    assert "num_repeats was 1, now 3" in caught.value.message
+
+
+def test_existing_rows_are_not_overwritten(played, careful, tmp_path):
+    """Without resume an output that is there is refused; so are rows of nobody knows."""
+    played(careful, count=1)
+    with pytest.raises(RunFileError) as caught:
+        played(careful, count=1)
+
+    assert "output_exists" == caught.value.code
+
+    (tmp_path / "rows.jsonl.run.json").unlink()
+    with pytest.raises(RunFileError) as caught:
+        played(careful, count=1, resume=True)
+
+    assert "no_run" == caught.value.code
+
+
+def test_a_full_disk_ends_a_run_that_can_go_on(played, careful, monkeypatch, tmp_path):
+    """When a row cannot be written the run ends, and goes on when there is room."""
+    append, limit = LineFile.append, 3
+
+    def full(self, line):
+        if (
+            self.path.name == "rows.jsonl"
+            and self.path.read_bytes().count(b"\n") == limit
+        ):
+            raise RunFileError("write_failed", "no space left; go on with --resume")
+        append(self, line)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LineFile, "append", full)
+        with pytest.raises(RunFileError) as caught:
+            played(careful, count=9)
+    outcome, rows, _ = played(careful, count=9, resume=True)
+
+    assert "write_failed" == caught.value.code
+    assert (limit, 9) == (outcome.earlier, outcome.done)
+    assert 9 == len({row["_ng_task_index"] for row in rows})
