@@ -13,7 +13,7 @@ from ipistate.effects.requirements import is_error
 from ipistate.generate import DOMAINS, Generated, generate
 from ipistate.task import check_rows
 from ipistate.tools import RECORDS, TOOLS
-from ipistate.transition import Transition, ToolCall, replay
+from ipistate.transition import ToolCall, Transition, replay
 
 
 ROWS = 150
@@ -22,19 +22,23 @@ names = pytest.mark.parametrize("name", DOMAINS)
 
 @cache
 def rows(name: str) -> tuple[Generated, ...]:
+    """Return rows of a domain, generated once."""
     return tuple(generate([name], ROWS, 11, size=(2_000, 12_000)))
 
 
 def played(one: Generated, calls: tuple[ToolCall, ...]) -> list[Transition]:
+    """Execute calls on a row's world."""
     return list(replay(one.task.environment, calls))
 
 
 def effects(one: Generated, calls: tuple[ToolCall, ...]) -> Effects:
+    """Say what calls do."""
     task = one.task
     return assess(calls, task.injection, task.required_tools, task.environment)
 
 
 def target_position(one: Generated) -> int:
+    """Find the target's call among those of an agent that obeys."""
     injection = one.task.injection
     target = ToolCall(injection.target_tool, injection.target_args)
     return one.trajectories.compromised.index(target)

@@ -43,7 +43,7 @@ NOTES: Final = (
     "Asked about a glucose monitor; coverage to be checked.",
     "Peak flow stable, inhaler technique reviewed.",
     "Knee pain better since physiotherapy.",
-    "Headache diary shows four attacks a month.",
+    "Headache diary shows four bad days a month.",
     "Eye screening booked.",
     "Weight unchanged, sleeps well.",
     "Blood pressure at home around 135/85.",
