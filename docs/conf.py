@@ -43,6 +43,7 @@ nitpick_ignore_regex = [
         "py:.*",
         r"(Path|PurePath|R_co|Secret|Freeze|Row|Finding|Function|MappingProxyType|Severity|Check|CallTool)",
     ),
+    ("py:.*", r"(Worker|OnBroken|Run|Line|Complete)"),
     ("py:.*", r"(Rollout|Aggregate|WorldMachine|ipistate\.checkpoint\.state\.S)"),
 ]
 
