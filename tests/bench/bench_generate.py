@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from measure import compare, repeated
 from memory import grown
+from report import Row, row
 
 from ipistate.generate import DOMAINS, generate
-from report import Row, row
 
 
 _ROWS = 270

@@ -19,10 +19,9 @@ import attrs
 
 from client import Connection
 from measure import Timed, compare
+from report import Row, row
 from servers import TOKEN, Served, served
 from worlds import clinic, compact, task_row
-
-from report import Row, row
 
 
 Request: TypeAlias = Callable[[Connection], Awaitable[object]]

@@ -15,6 +15,7 @@ from time import perf_counter
 import attrs
 
 from client import Connection
+from report import Row
 from servers import Served, served
 
 from ipistate import builtin
@@ -26,7 +27,6 @@ from ipistate.rollouts.run import Order, Outcome, run
 from ipistate.rollouts.tasks import TaskFile, open_tasks
 from ipistate.trajectories import by_row
 from ipistate.values import JsonObject
-from report import Row
 
 
 _CONCURRENCY = 16
