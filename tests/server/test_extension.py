@@ -448,14 +448,17 @@ async def test_a_part_of_the_history(extended, query, numbers):
 
 @pytest.mark.parametrize("query", ["from=-1", "from=", "limit=x", "limit=1.0"])
 async def test_a_part_that_is_no_number(extended, query):
-    """422 with the name of the part."""
-    client = await extended()
+    """422 with the name of the part, counted like any refusal."""
+    client = await extended(metrics=True)
     await client.seed()
     reply = await client.extended(f"history?{query}")
     (found,) = reply.json()["detail"]
 
+    metrics = (await client.get("/metrics")).text
+
     assert (422, "invalid_number") == (reply.status_code, found["type"])
     assert ["query", query.partition("=")[0]] == found["loc"]
+    assert 'ipistate_refusals_total{code="invalid_number"} 1.0' in metrics
 
 
 async def test_a_rewind_takes_calls_back(extended):
@@ -477,7 +480,7 @@ async def test_a_rewind_takes_calls_back(extended):
     ("body", "status", "code"),
     [
         ({"count": 2}, 409, "no_such_step"),
-        ({"count": -1}, 409, "no_such_step"),
+        ({"count": -1}, 422, "invalid_number"),
         ({}, 422, "missing_member"),
         ({"count": "1"}, 422, "wrong_type"),
         ({"count": 1, "to": 0}, 422, "unknown_member"),

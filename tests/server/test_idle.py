@@ -121,6 +121,29 @@ async def test_every_request_is_a_use(idle, clock):
     assert await is_there(client)
 
 
+async def test_a_request_refused_in_flight_is_a_use(idle, clock, wire, settled):
+    """A fork into an attempt that is retired meanwhile harms its session no more."""
+    client = await idle(extension=True)
+    await client.seed()
+    ((name, value),) = client.cookies.items()
+    headers = {"authorization": "Bearer a-token"}
+    sent = wire(
+        client.app,
+        "/ipistate/v1/fork",
+        None,
+        cookie=f"{name}={value}",
+        headers=headers,
+    )
+    await settled()
+    await client.control("retire", episode_ids=[{"rollout_id": "a"}])
+    clock.now += IDLE
+    sent.give(b'{"episode_ids": [{"rollout_id": "a"}]}')
+    await sent.task
+    client.shell.sweep()
+
+    assert (409, True) == (sent.status, await is_there(client))
+
+
 async def test_looking_at_a_session_is_no_use(idle, clock):
     """A GET does not pass the gate; whoever watches keeps nothing alive."""
     client = await idle(extension=True)
@@ -352,24 +375,25 @@ async def test_b59_memory_is_bounded_without_a_close(idle, clock):
 # -- the timer ---------------------------------------------------------------------
 
 
-async def test_a_served_application_sweeps_by_itself(monkeypatch):
-    """Four times in the period, for as long as it is served."""
+@pytest.mark.parametrize(("idle_seconds", "pause"), [(8.0, 2.0), (1e-9, 0.1)])
+async def test_a_served_application_sweeps_by_itself(monkeypatch, idle_seconds, pause):
+    """Four times in the period, or ten times a second, for as long as it is served."""
     swept, pauses = [], []
     monkeypatch.setattr(Shell, "sweep", lambda _: swept.append(1))
 
-    async def pause(seconds):
+    async def sleep(seconds):
         pauses.append(seconds)
         if len(pauses) > 3:
             await asyncio.Event().wait()
 
-    app = create_app(ServerSettings(idle_seconds=8.0))
-    monkeypatch.setattr(application.asyncio, "sleep", pause)
+    app = create_app(ServerSettings(idle_seconds=idle_seconds))
+    monkeypatch.setattr(application.asyncio, "sleep", sleep)
     async with app.router.lifespan_context(app):
         for _ in range(10):
             await asyncio.get_running_loop().run_in_executor(None, int)
     monkeypatch.undo()
 
-    assert ([2.0] * 4, 3) == (pauses, len(swept))
+    assert ([pause] * 4, 3) == (pauses, len(swept))
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), float("nan")])

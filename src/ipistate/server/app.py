@@ -22,12 +22,12 @@ from ipistate.server.bodies import BodyLimitLayer, malformed, undecodable
 from ipistate.server.control import ControlPlane
 from ipistate.server.cookies import SessionCookie, SessionLayer
 from ipistate.server.dataplane import DataPlane
-from ipistate.server.extension import Extension, KeyHeaderError
+from ipistate.server.extension import Extension, KeyHeaderError, QueryError
 from ipistate.server.gate import GateLayer
 from ipistate.server.keeping import Histories, keeping_of
 from ipistate.server.observer import Observer
 from ipistate.server.prefix import PrefixLayer
-from ipistate.server.replies import detail, json_reply
+from ipistate.server.replies import detail, invalid, json_reply
 from ipistate.server.sessions import SessionConflictError, SessionsFullError
 from ipistate.server.settings import ServerSettings
 from ipistate.server.shell import Shell
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     Answer: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
 
 _DETAILED: Final = (400, 404, 405)
+_SHORTEST_PAUSE: Final = 0.1
+"""Seconds between two sweeps, however short the idle time is."""
 _STATUS_OF: Final[Mapping[type[Exception], int]] = MappingProxyType(
     {
         IdempotencyError: 409,
@@ -80,6 +82,7 @@ def create_app(settings: ServerSettings | None = None) -> Starlette:
             **dict.fromkeys(_DETAILED, _detailed),
             DecodeError: _counted(undecodable, observer),
             SchemaError: _counted(malformed, observer),
+            QueryError: _counted(_misasked, observer),
             SessionConflictError: _counted(_conflicting, observer),
             **{kind: _counted(_refused, observer) for kind in _STATUS_OF},
             ClientDisconnect: _unanswered,
@@ -140,7 +143,8 @@ def _lifespan(
             if idle_seconds is None:
                 yield
                 return
-            sweeping = asyncio.ensure_future(_sweeping(shell, idle_seconds / 4))
+            pause = max(idle_seconds / 4, _SHORTEST_PAUSE)
+            sweeping = asyncio.ensure_future(_sweeping(shell, pause))
             yield
             sweeping.cancel()
 
@@ -166,6 +170,12 @@ async def _detailed(_: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     return detail(error.status_code, error.detail, error.headers)
+
+
+async def _misasked(_: Request, error: Exception) -> Response:
+    if not isinstance(error, QueryError):
+        raise error
+    return invalid(error.problems, "query")
 
 
 async def _conflicting(_: Request, error: Exception) -> Response:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -21,13 +21,13 @@ from ipistate.checkpoint.history import SessionCodec
 from ipistate.codec import decode
 from ipistate.diff import diff
 from ipistate.errors import IpiStateError, SchemaError, preview
-from ipistate.schema import structure, unstructure
+from ipistate.schema import refuse, structure, unstructure
 from ipistate.server.births import MAX_FORKS, Birth, ForkBody, read_import
 from ipistate.server.bodies import json_body, object_of
 from ipistate.server.control import count_ids
 from ipistate.server.dataplane import not_seeded
 from ipistate.server.gate import PASSAGE
-from ipistate.server.replies import invalid, json_reply
+from ipistate.server.replies import json_reply
 from ipistate.server.scoring import scoring_of
 from ipistate.server.token import authorized
 from ipistate.values import JsonObject, freeze, trusted_array, trusted_object
@@ -58,10 +58,15 @@ MAX_STEPS: Final = 1_000
 """Most steps of a history in one answer."""
 
 _DIGITS: Final = re.compile(r"[0-9]{1,9}")
+_NUMBER: Final = "expected a number without a sign"
 
 
 class KeyHeaderError(IpiStateError):
     """A call that is to be made once, without a usable key."""
+
+
+class QueryError(SchemaError):
+    """A query whose parts are not what they should be."""
 
 
 class Extension:
@@ -164,11 +169,8 @@ class Extension:
 
     async def history(self, request: Request, session: Session) -> Response:
         """List the calls of a session, all or a part of them."""
-        try:
-            first = _number(request, "from", 0)
-            limit = _number(request, "limit", MAX_STEPS)
-        except SchemaError as error:
-            return invalid(error.problems, "query")
+        first = _number(request, "from", 0)
+        limit = _number(request, "limit", MAX_STEPS)
         shown = session.log[first:][: min(limit, MAX_STEPS)]
         # Arguments may be as deep as they can be, so nothing is checked again.
         steps = trusted_array(map(_described, shown))
@@ -190,11 +192,16 @@ class Extension:
         return Response(content, media_type="application/json")
 
 
+def _check_count(_: object, field: attrs.Attribute[Any], value: int) -> None:
+    if value < 0:
+        raise refuse("invalid_number", _NUMBER, value, field)
+
+
 @attrs.frozen(kw_only=True)
 class RewindBody:
     """How many calls are taken back."""
 
-    count: int
+    count: int = attrs.field(validator=_check_count)
 
 
 def _route(name: str, handler: Handler, method: str) -> Route:
@@ -226,8 +233,7 @@ def _number(request: Request, name: str, default: int) -> int:
     if given is None:
         return default
     if _DIGITS.fullmatch(given) is None:
-        message = "expected a number without a sign"
-        raise SchemaError("invalid_number", message, f"$.{name}", preview(given))
+        raise QueryError("invalid_number", _NUMBER, f"$.{name}", preview(given))
     return int(given)
 
 

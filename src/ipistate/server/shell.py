@@ -60,7 +60,11 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 Passage: TypeAlias = Pending[Admit | Refuse]
-"""One data request on its way through the gate, until the machine lets it in or not."""
+"""One data request on its way through the gate, until the machine lets it in or not.
+
+The machine may also refuse what a request wants that it has let in: ``Refuse`` then
+takes the place of ``Admit``, and the request has left the gate.
+"""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -146,10 +150,13 @@ class Shell(Generic[S]):
         """Report how a request ended; None if it was not answered by its handler."""
         if self._passages.pop(passage.number, None) is not None:
             self._feed(RequestEnded(passage.number, status, session_id))
-            if session_id in self.sessions:
-                self._uses.note((session_id,))
-            else:
-                self._uses.forget((session_id,))
+        elif status is None:
+            return
+        # What was refused in flight has left the gate, and was a use all the same.
+        if session_id in self.sessions:
+            self._uses.note((session_id,))
+        else:
+            self._uses.forget((session_id,))
 
     # Sessions that requests make, and sessions that nobody uses
 
@@ -169,6 +176,7 @@ class Shell(Generic[S]):
         """
         self.sessions.require_room(states)
         if episodes:
+            # It was let in; if it may not make these, its answer changes meanwhile.
             self._feed(SessionsMade(passage.number, episodes))
         if isinstance(passage.answer, Refuse):
             return passage.answer
