@@ -8,7 +8,7 @@ import attrs
 
 from ipistate.codec import decode, encode
 from ipistate.errors import IpiStateError
-from ipistate.policies import input_messages
+from ipistate.policies import for_row, input_messages
 from ipistate.rollouts.connection import EpisodeClient, ServerError
 from ipistate.rollouts.conversation import (
     Ask,
@@ -60,6 +60,7 @@ class Play:
     client: EpisodeClient
     held: Held
     task: JsonObject
+    policy: Policy
     began: bool = False
 
     @classmethod
@@ -75,12 +76,14 @@ class Play:
             held: What a checkpoint has kept of it; None to start from its seed.
         """
         cookies = cast("dict[str, str]", held.cookies if held else {})
+        task = stage.tasks.document(rollout.place.task)
         return cls(
             stage,
             rollout,
             EpisodeClient(channel, rollout.episode, cookies),
             held or Held(),
-            stage.tasks.document(rollout.place.task),
+            task,
+            for_row(stage.policy(rollout), _params(task)),
             began=held is not None,
         )
 
@@ -105,9 +108,9 @@ class Play:
         said = self.held.conversation
         step = said.next_step(self.stage.max_steps)
         if isinstance(step, Ask):
-            reply = await self.stage.policy(self.rollout).respond(
-                (*input_messages(self._params), *said.output),
-                offered_tools(self._params),
+            params = _params(self.task)
+            reply = await self.policy.respond(
+                (*input_messages(params), *said.output), offered_tools(params)
             )
             self._hold(attrs.evolve(self.held, conversation=said.replied(reply)))
         elif isinstance(step, Send):
@@ -142,18 +145,13 @@ class Play:
         self.held = held
         self.stage.boundary.keep(self.rollout.episode, held)
 
-    @property
-    def _params(self) -> JsonObject:
-        params = self.task.get("responses_create_params")
-        return params if isinstance(params, JsonObject) else EMPTY_OBJECT
-
     def response(self) -> JsonObject:
         """Return what has been said so far as a Responses object."""
         return response(
             self.held.conversation,
             self.rollout.episode.rollout_id,
-            self._params,
-            self.stage.policy(self.rollout).name,
+            _params(self.task),
+            self.policy.name,
         )
 
     async def _verify(self) -> None:
@@ -189,6 +187,11 @@ class Play:
                 await self.client.post("close_session", closing)
             except ServerError:
                 return
+
+
+def _params(task: JsonObject) -> JsonObject:
+    params = task.get("responses_create_params")
+    return params if isinstance(params, JsonObject) else EMPTY_OBJECT
 
 
 def _verdict(body: bytes) -> dict[str, JsonValue]:

@@ -1,0 +1,83 @@
+"""Rollouts of a model behind a stub endpoint, in both APIs."""
+
+from __future__ import annotations
+
+import sys
+
+from pathlib import Path
+
+import pytest
+
+from acting import rows_of
+from click.testing import CliRunner
+
+from ipistate.cli.app import cli
+from ipistate.trace import calls_of
+
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "policies"))
+
+from stub import MODEL, Stub, refusing, scripted
+
+
+@pytest.fixture
+def play(tmp_path, task_file):
+    """Return a function that runs the verb with a model at a stub."""
+
+    def run(stub, *options, **environment):
+        arguments = ["run", "--tasks", task_file(9), "-o", tmp_path / "rows.jsonl"]
+        arguments += ["--policy", "openai", "--model", MODEL, *options]
+        with stub.serving() as url:
+            told = [str(one) for one in (*arguments, "--model-url", url)]
+            result = CliRunner().invoke(cli, told, env=environment)
+        return result, rows_of(tmp_path / "rows.jsonl")
+
+    return run
+
+
+@pytest.mark.parametrize("api", ["responses", "chat"])
+@pytest.mark.parametrize(("name", "reward"), [("careful", 1.0), ("gullible", 0.0)])
+def test_a_model_is_scored_like_the_script_it_plays(play, api, name, reward):
+    """In both APIs rewards are those of the agent behind the endpoint; tokens are counted."""
+    result, rows = play(Stub(scripted(name)), "--model-api", api)
+
+    assert 0 == result.exit_code, result.output
+    assert [reward] * 9 == [row["reward"] for row in rows]
+    assert {MODEL} == {row["response"]["model"] for row in rows}
+    assert all(
+        row["response"]["usage"]["total_tokens"] == 18 * (len(calls_of(row)) + 1)
+        for row in rows
+    )
+
+
+def test_the_key_is_nowhere(play, tmp_path):
+    """The API key goes to the endpoint and into no file and no output."""
+    stub = Stub(key="sk-secret")
+    result, rows = play(stub, "--model-api-key-env", "THE_KEY", THE_KEY="sk-secret")
+
+    assert (0, 9) == (result.exit_code, len(rows))
+    assert {"Bearer sk-secret"} == {h["authorization"] for _, h, _ in stub.requests}
+    assert "sk-secret" not in result.output
+    assert not any(b"sk-secret" in p.read_bytes() for p in tmp_path.glob("rows*"))
+
+
+def test_a_row_chooses_the_sampling(play):
+    """What the options leave open is taken from the row's parameters."""
+    stub = Stub()
+    play(stub, "--temperature", "0.5")
+
+    assert {(0.5, 4096)} == {
+        (body["temperature"], body["max_output_tokens"]) for _, _, body in stub.requests
+    }
+
+
+def test_failures_of_the_endpoint_are_masked(play, tmp_path):
+    """Refusals mask exactly their rollouts; the others are scored."""
+    faults = [refusing(400, "no") for _ in range(3)]
+    result, rows = play(Stub(faults=faults), "--concurrency", "1")
+    failures = rows_of(tmp_path / "rows_failures.jsonl")
+
+    assert (1, 6, 3) == (result.exit_code, len(rows), len(failures))
+    assert [1.0] * 6 == [row["reward"] for row in rows]
+    assert {"endpoint_refused"} == {one["failure_kind"] for one in failures}
+    assert "3 attempts failed" in result.stderr

@@ -1,0 +1,89 @@
+"""Runs against a server of sessions that somebody else has started."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from killing import Site, repeated, wait_until, wait_until_it_plays
+
+from ipistate.rollouts.store import Pair, Store
+
+
+TOKEN = "a-token-for-tests"
+
+
+@pytest.fixture
+def served(tmp_path):
+    """Return the URL of a server that outlives its runners."""
+    token = tmp_path / "token"
+    token.touch(mode=0o600)
+    token.write_text(TOKEN)
+    command = [sys.executable, "-m", "ipistate", "serve", "--port", "0"]
+    process = subprocess.Popen(
+        [*command, "--checkpoint-token-file", token], stderr=subprocess.PIPE, text=True
+    )
+    yield process.stderr.readline().split()[-1], token
+    process.kill()
+    process.wait()
+    process.stderr.close()
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Return a run that takes some seconds."""
+    (tmp_path / "site").mkdir()
+    site = Site(root=tmp_path / "site", seconds=0.1, repeats=2, every="0.2s")
+    yield site
+    site.clear()
+
+
+def has_checkpoint(site):
+    """Tell whether a complete checkpoint is there."""
+    found = [one.name for one in (site.root / "checkpoints").glob("*-0*")]
+    run = found[0].partition("-")[0] if found else "0"
+    store = Store(root=site.root / "checkpoints", run=run, server="ipi")
+    return any(isinstance(one, Pair) for one in store.newest())
+
+
+def test_a_run_goes_on_with_a_server_that_lives(site, served):
+    """What a killed runner has left in the server is freed; its turns are not repeated."""
+    url, token = served
+    options = ("--url", url, "--token-file", token)
+    killed = []
+    for more in ((), ("--resume",)):
+        before = len(site.calls())
+        process = site.start(*options, *more)
+        wait_until_it_plays(site, process)
+        wait_until(lambda: has_checkpoint(site) and len(site.calls()) > before + 40)  # noqa: B023
+        process.kill()
+        process.wait()
+        killed.append(site.turns_held())
+    process = site.start(*options, "--resume")
+
+    assert process.wait(60) == 0, (site.root / "stderr").read_text()
+    assert all(killed)
+    assert 0 == repeated(site.calls(), process.pid, killed[-1])
+    assert 54 == len(site.rows())
+
+
+def test_checkpoints_need_the_token(site, served):
+    """Without the server's token there are no checkpoints, which is said at once."""
+    url, _ = served
+    process = site.start("--url", url)
+
+    assert 2 == process.wait(30)
+    assert "--token-file or --token-env" in (site.root / "stderr").read_text()
+
+
+def test_a_wrong_token_is_refused(site, served, tmp_path):
+    """A server that does not accept the token is told from one that is not there."""
+    url, _ = served
+    wrong = tmp_path / "wrong"
+    wrong.write_text("wrong")
+    process = site.start("--url", url, "--token-file", wrong)
+
+    assert 3 == process.wait(30)
+    assert "401" in (site.root / "stderr").read_text()
