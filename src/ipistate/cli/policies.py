@@ -151,12 +151,18 @@ def with_policy(function: Callable[..., None]) -> Callable[..., None]:
         metavar="NAME",
         help="For openai: environment variable with the API key; no key without it.",
     )
-    @click.option("--temperature", type=click.FloatRange(min=0), help="For openai.")
-    @click.option("--top-p", type=click.FloatRange(0, 1), help="For openai.")
+    @click.option(
+        "--temperature",
+        type=click.FloatRange(min=0),
+        help="For openai; the row's without it.",
+    )
+    @click.option(
+        "--top-p", type=click.FloatRange(0, 1), help="For openai; the row's without it."
+    )
     @click.option(
         "--max-output-tokens",
         type=click.IntRange(min=1),
-        help="For openai; the task row's own without it.",
+        help="For openai; the row's without it.",
     )
     @click.option(
         "--model-timeout",
