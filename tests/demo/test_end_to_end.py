@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from ipistate import Task, builtin
+from ipistate import Task
 from ipistate.checkpoint.episode import EpisodeId
 from ipistate.coordination import CoordinationError
 from ipistate.demo import workplace
@@ -19,6 +19,7 @@ from ipistate.demo.connection import Connection, UnexpectedReplyError
 from ipistate.demo.control import Control
 from ipistate.demo.play import Recording, play_on, play_to_cut
 from ipistate.demo.run import run
+from ipistate.demo.scripts import generated_scripts
 from ipistate.rollouts import process
 from ipistate.rollouts.process import ServerFailedError, ServerProcess, serve
 
@@ -94,9 +95,9 @@ def test_results_replay_and_score_the_same(played):
 def test_results_carry_task_verdict_and_indices(played):
     """A result row is the task row with the response, the verdict and two indices."""
     rows = (played[1].parent / "results.jsonl").read_bytes().splitlines()
-    tasks = builtin.rows()
+    scripts = generated_scripts()
     for row in map(json.loads, rows):
-        task = tasks[row["_ng_task_index"]]
+        task = scripts[row["_ng_task_index"]].task
         own = Task.from_document(
             {n: m for n, m in row.items() if n in task.to_document()}
         )

@@ -7,7 +7,14 @@ import pytest
 
 from ipistate import Task, builtin, call_tool, freeze
 from ipistate.codec import render
-from ipistate.demo.scripts import builtin_scripts, derive, prompt
+from ipistate.demo.plan import plan
+from ipistate.demo.scripts import (
+    GENERATED,
+    builtin_scripts,
+    derive,
+    generated_scripts,
+    prompt,
+)
 from ipistate.values import JsonObject
 from ipistate.verifier import verify
 
@@ -32,6 +39,32 @@ def test_builtin_scripts_have_names_of_their_domain():
 
     assert len(builtin.rows()) == len(set(names))
     assert {"hr-1", "hr-2", "hr-3"} <= set(names)
+
+
+def test_generated_scripts_are_always_the_same():
+    """What the demo plays is generated, ten rows of each domain, from one seed."""
+    scripts = generated_scripts()
+    names = [script.name for script in scripts]
+
+    assert GENERATED == len(set(names)) == 90
+    assert {"hr-1", "hr-10", "real_estate-10"} <= set(names)
+    assert scripts == generated_scripts()
+    assert scripts[:20] == generated_scripts(20)
+
+
+def test_generated_scripts_can_be_cut():
+    """Each agent earns its reward, in at least two calls."""
+    for script in generated_scripts():
+        assert (1.0, 0.0) == (reward(script, "careful"), reward(script, "gullible"))
+        assert len(script.careful) >= 2
+
+
+def test_demo_rows_are_played_by_both_agents():
+    """The demo's 80 rollouts are 40 generated rows, each played by both agents."""
+    played = plan(generated_scripts(), 80)
+
+    assert 40 == len({rollout.row for rollout in played})
+    assert 80 == len({(rollout.row, rollout.agent) for rollout in played})
 
 
 @pytest.mark.parametrize("task", builtin.rows())

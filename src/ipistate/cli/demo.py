@@ -26,7 +26,7 @@ from ipistate.demo.full import run_full
 from ipistate.demo.kills import run_rounds
 from ipistate.demo.plan import Rollout, plan, plan_for
 from ipistate.demo.run import run
-from ipistate.demo.scripts import builtin_scripts, derive
+from ipistate.demo.scripts import derive, generated_scripts
 from ipistate.demo.workplace import Workplace
 from ipistate.errors import IpiStateError
 from ipistate.values import freeze
@@ -50,7 +50,7 @@ Demo: TypeAlias = (
 @click.option(
     "--tasks",
     metavar="FILE",
-    help="Task rows to play; the built-in ones without it. Agents are then scripted "
+    help="Task rows to play; generated ones without it. Agents are then scripted "
     "from the row: required tools, and the injection's target for the gullible one.",
 )
 @click.option(
@@ -178,7 +178,7 @@ def _planned(
     tasks: str | None, rollouts: int, sessions: int | None
 ) -> tuple[Rollout, ...]:
     if tasks is None:
-        scripts = builtin_scripts()
+        scripts = generated_scripts()
     else:
         rows = enumerate(read_tasks(tasks), 1)
         scripts = tuple(derive(f"row-{number}", task) for number, task in rows)

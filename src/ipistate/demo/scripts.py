@@ -14,6 +14,7 @@ import attrs
 
 from ipistate import builtin
 from ipistate.codec import render
+from ipistate.generate import DOMAINS, generate
 from ipistate.tools import TOOLS
 from ipistate.transition import ToolCall, call_tool, replay
 from ipistate.values import JsonArray, JsonObject, JsonValue, identical
@@ -25,9 +26,14 @@ if TYPE_CHECKING:
     from ipistate.environment import Environment
     from ipistate.task import Task
     from ipistate.tools.registry import Tool
+    from ipistate.trajectories import Trajectories
 
 Agent = Literal["careful", "gullible"]
 AGENTS: Final[tuple[Agent, ...]] = ("careful", "gullible")
+
+GENERATED: Final = 90
+"""Rows that the demo plays, as often as its rollouts take."""
+_SEED: Final = 80
 
 MOST_READERS: Final = 3
 """Reading calls a derived script makes beside those that the task requires."""
@@ -67,10 +73,19 @@ class Script:
 def builtin_scripts() -> tuple[Script, ...]:
     """Return the built-in rows with their reference trajectories, as ``hr-1``."""
     rows = builtin.rows()
+    return _scripts((rows[ways.row], ways) for ways in builtin.trajectories())
+
+
+def generated_scripts(count: int = GENERATED) -> tuple[Script, ...]:
+    """Return generated rows with their reference trajectories; always the same ones."""
+    rows = generate(tuple(DOMAINS), count, _SEED)
+    return _scripts((one.task, one.trajectories) for one in rows)
+
+
+def _scripts(rows: Iterable[tuple[Task, Trajectories]]) -> tuple[Script, ...]:
     seen: Counter[str] = Counter()
     scripts: list[Script] = []
-    for ways in builtin.trajectories():
-        task = rows[ways.row]
+    for task, ways in rows:
         domain = task.domain or "row"
         seen[domain] += 1
         script = Script(
