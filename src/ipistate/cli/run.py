@@ -28,7 +28,7 @@ from ipistate.rollouts.tasks import open_tasks
 
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from ipistate.policies import PolicyOptions
 
@@ -221,6 +221,7 @@ class _Work:
     options: PolicyOptions
     order: Order
     _runner: Runner | None = attrs.field(default=None, init=False)
+    _tell: Callable[[str], None] = attrs.field(default=note, init=False)
 
     def done(self, records: Records) -> Outcome:
         """Run to the end, or until somebody stops it."""
@@ -230,12 +231,13 @@ class _Work:
         if records.done:
             note(f"run: {len(records.done)} of {total} rollouts have rows already")
         with run_progress(total, records.tally) as watch:
+            self._tell = watch.note
             return run_stoppably(self._played(records, watch), self._stop)
 
     def _stop(self) -> bool:
         if self._runner is None:
             return False
-        note("run: stopping at the next turns; once more ends at once")
+        self._tell("stopping at the next turns; once more ends at once")
         self._runner.stop()
         return True
 

@@ -9,15 +9,22 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.progress import TimeRemainingColumn as Eta
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from ipistate.cli.terminal import note, stderr_console
 
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable
 
+    from rich.console import RenderableType
     from rich.progress import TaskID
 
     from ipistate.rollouts.rollout import Rollout
@@ -28,13 +35,23 @@ LINE_SECONDS: Final = 5.0
 _TICKS: Final = 4
 
 
+class _Bar(Progress):
+    """A bar with a line of counts below it, so that neither is cut off."""
+
+    told = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        yield Text(self.told, style="dim")
+
+
 @attrs.define(eq=False)
 class RunProgress:
     """Counts what it is told and shows it."""
 
     total: int
     tally: Tally
-    progress: Progress
+    progress: _Bar
     task: TaskID
     running: int = 0
     failures: int = 0
@@ -72,9 +89,8 @@ class RunProgress:
     def tick(self) -> None:
         """Show how far the run is, if it is time to."""
         if not self.progress.disable:
-            self.progress.update(
-                self.task, completed=len(self.tally.rows), told=self._told()
-            )
+            self.progress.told = self._told()
+            self.progress.update(self.task, completed=len(self.tally.rows))
         elif time.monotonic() - self._line >= LINE_SECONDS:
             self._line = time.monotonic()
             done = f"{len(self.tally.rows)} of {self.total} done"
@@ -105,11 +121,11 @@ class RunProgress:
 def run_progress(total: int, tally: Tally) -> Generator[RunProgress]:
     """Show the progress of a run of so many rollouts."""
     console = stderr_console()
-    progress = Progress(
+    progress = _Bar(
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[told]}"),
-        Eta(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
         console=console,
         transient=True,
         disable=not console.is_terminal,
@@ -117,5 +133,5 @@ def run_progress(total: int, tally: Tally) -> Generator[RunProgress]:
         refresh_per_second=_TICKS,
     )
     with progress:
-        task = progress.add_task("run", total=total, completed=len(tally.rows), told="")
+        task = progress.add_task("run", total=total, completed=len(tally.rows))
         yield RunProgress(total, tally, progress, task)
