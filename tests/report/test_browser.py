@@ -13,7 +13,9 @@ import pytest
 
 from ipistate.diff import diff
 from ipistate.environment import Environment
-from ipistate.report import build
+from ipistate.report import Source, build, write
+from ipistate.report.chunk import Line, as_it_is
+from ipistate.report.work import Here
 
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -258,6 +260,25 @@ def test_addresses_lead_to_calls(watched, file):
     assert page.locator("#call-3").evaluate(
         "one => { const { top } = one.getBoundingClientRect(); return top >= 0 && top < innerHeight; }"
     )
+
+
+def test_failures_have_addresses(watched, tmp_path, rollout):
+    """An attempt that failed is found by its line in the file of failures."""
+    done = [Line(1, json.dumps(rollout(0, "benign")).encode())]
+    row = {
+        "mask_sample": True,
+        "failure_kind": "down",
+        "failure_reason": "Nobody home.",
+    }
+    failed = [Line(1, json.dumps(row).encode(), is_failure=True)]
+    parts = []
+    sources = [Source("run", done, failed)]
+    write(sources, parts.append, title="Failed", worker=Here(lambda: as_it_is))
+    (tmp_path / "report.html").write_text("".join(parts), "utf-8")
+    page = watched(tmp_path / "report.html", "#r=1.f1")
+
+    assert "masked" == page.inner_text("#viewer .badge")
+    assert "Nobody home." in page.inner_text("#viewer .panel")
 
 
 def test_unknown_addresses_are_said(watched, file):

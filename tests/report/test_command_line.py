@@ -128,6 +128,29 @@ def test_broken_lines_are_skipped_and_told_of(report, stored, tmp_path):
     assert "<li>line 8: " in page
 
 
+def test_failures_count_as_masked(report, stored, tmp_path):
+    """Attempts that failed count once for each rollout that has no row, as masked."""
+    failed = {"mask_sample": True, "failure_kind": "endpoint_timeout", "response": {}}
+    lines = [
+        {**failed, "_ng_task_index": task, "_ng_rollout_index": 0, "attempt": attempt}
+        for task, attempt in [(0, 0), (77, 0), (78, 0), (77, 1)]
+    ]
+    beside = tmp_path / "rollouts_failures.jsonl"
+    beside.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    result = report(stored, "-o", "report.html", "--json")
+    total = json.loads(result.stdout)["runs"][0]["total"]
+
+    assert (8, {"endpoint_timeout": 2}) == (total["rollouts"], total["reasons"])
+    assert (6, 2) == (total["resistance"]["n"], total["outcomes"]["masked"])
+
+
+def test_torn_failures_are_refused(report, stored, tmp_path):
+    """The file of failures is no less read than that of rows."""
+    (tmp_path / "rollouts_failures.jsonl").write_text('{"mask_sample": tr')
+
+    assert 3 == report(stored, "-o", "report.html").exit_code
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

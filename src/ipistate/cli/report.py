@@ -32,7 +32,7 @@ from ipistate.report.work import Here, Processes
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping
+    from collections.abc import Callable, Collection, Generator, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from ipistate.report import Run
@@ -88,6 +88,8 @@ def command(  # noqa: PLR0913 - one for each option
     said, the tool calls, where the injected text was read, what each call changed.
     It is one file that loads nothing. Several FILEs are several runs, compared.
 
+    A run's attempts that failed, in FILE's NAME_failures.jsonl, count as masked.
+
     Each trace is executed again on its row's environment, or on that of its row in
     --tasks. A line that is not a rollout is refused, unless --skip-broken is given.
 
@@ -132,7 +134,10 @@ def _written(
         workers as worker,
         _page(output) as put,
     ):
-        sources = [Source(name, _lines(one, watched)) for name, one in files.items()]
+        sources = [
+            Source(name, _lines(one, watched), _failures(one, files.values()))
+            for name, one in files.items()
+        ]
         broken = partial(_on_broken, files, on_broken)
         return write(sources, put, title=title, worker=worker, on_broken=broken)
 
@@ -155,6 +160,14 @@ def _explained() -> Generator[None]:
 def _lines(file: str, watched: Reading) -> Iterator[Line]:
     lines = numbered_lines(file, longest=LONGEST_LINE)
     return (Line(number, text) for number, text in watched.over(lines))
+
+
+def _failures(file: str, files: Collection[str]) -> Iterator[Line]:
+    # As ``ipistate run`` names it.
+    beside = Path(file).with_name(f"{Path(file).stem}_failures.jsonl")
+    if file != "-" and size_of(str(beside)) and str(beside) not in files:
+        for number, text in numbered_lines(str(beside), longest=LONGEST_LINE):
+            yield Line(number, text, is_failure=True)
 
 
 def _names(files: tuple[str, ...]) -> list[str]:

@@ -37,6 +37,8 @@ class Line:
 
     number: int
     text: bytes
+    is_failure: bool = False
+    """It stands in the run's file of failures."""
 
 
 @attrs.frozen
@@ -64,6 +66,7 @@ class Entry:
     ident: str
     calls: int
     is_exposed: bool
+    is_failure: bool
 
 
 @attrs.frozen(kw_only=True)
@@ -95,7 +98,7 @@ def chunk(lines: Iterable[Line], complete: Complete = as_it_is) -> Chunk:
             broken.append(Broken(line.number, error.code, str(error)))
             continue
         groups.add(one)
-        entries.append(entry(one))
+        entries.append(entry(one, line))
         views.append(view(one, texts))
     data = packed({"texts": texts.kept, "rollouts": views})
     return Chunk(entries=tuple(entries), broken=tuple(broken), groups=groups, data=data)
@@ -121,24 +124,26 @@ def packed(document: object) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-def entry(one: Rollout) -> Entry:
+def entry(one: Rollout, line: Line) -> Entry:
     """Describe a rollout for the index."""
     row, injection = one.row, one.injection
     return Entry(
-        line=one.line,
+        line=line.number,
         status=one.status,
         labels=tuple(map(str, one.labels.values())),
-        task=_task(row),
+        task=place_of(row),
         title=_clipped(_asked(row)),
         goal=_clipped(injection.goal) if injection else "",
         target=_clipped(injection.target_tool) if injection else "",
         ident=_clipped(str(row.get("_ng_rollout_id") or one.response.get("id") or "")),
         calls=len(one.calls),
         is_exposed=one.is_exposed,
+        is_failure=line.is_failure,
     )
 
 
-def _task(row: JsonObject) -> str:
+def place_of(row: JsonObject) -> str:
+    """Name the task and the repeat of a row, as far as it does."""
     numbers = [row.get(name) for name in ("_ng_task_index", "_ng_rollout_index")]
     return ".".join(str(one) for one in numbers if type(one) is int)
 

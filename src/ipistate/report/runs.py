@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 
-from ipistate.errors import SchemaError
-from ipistate.report.chunk import Broken, Chunk, Entry, Line
+from ipistate.errors import IpiStateError, SchemaError
+from ipistate.report.chunk import Broken, Chunk, Entry, Line, place_of, read_row
 from ipistate.report.rollout import DIMENSIONS
 from ipistate.report.tally import Groups
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
 
     OnBroken = Callable[[str, Broken], None]
 
@@ -35,6 +35,8 @@ class Source:
 
     name: str
     lines: Iterable[Line]
+    failures: Iterable[Line] = ()
+    """Attempts that failed; those whose rollout has a row by now do not count."""
 
 
 @attrs.define
@@ -83,6 +85,7 @@ class Index:
                 "calls": one.calls,
                 "id": one.ident,
                 "read": int(one.is_exposed),
+                "failed": int(one.is_failure),
             }
             for name, value in plain.items():
                 self.columns.setdefault(name, []).append(value)
@@ -120,12 +123,29 @@ def collect(
     for number, source in enumerate(sources):
         run = Run(source.name)
         runs.append(run)
-        for found in worker.chunks(source.lines):
-            for one in found.broken:
-                on_broken(source.name, one)
-            run.add(found)
-            index.add(number, found.entries)
-            keep(found.data)
+        done: set[str] = set()  # whole before the failures are looked at
+        for lines in (source.lines, _unfinished(source.failures, done)):
+            for found in worker.chunks(lines):
+                for one in found.broken:
+                    on_broken(source.name, one)
+                run.add(found)
+                index.add(number, found.entries)
+                done |= {one.task for one in found.entries}
+                keep(found.data)
         if not run.groups.total.rollouts:
             raise SchemaError("no_rollouts", f"{source.name}: no line is a rollout")
     return runs, index
+
+
+def _unfinished(failures: Iterable[Line], done: Container[str]) -> Iterator[Line]:
+    """Visit the last failed attempt of each rollout that has no row."""
+    last: dict[str, Line] = {}
+    for line in failures:
+        try:
+            where = place_of(read_row(line.text))
+        except IpiStateError:
+            yield line  # whoever reads it says what is wrong
+            continue
+        if where not in done:
+            last[where] = line
+    yield from last.values()

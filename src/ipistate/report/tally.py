@@ -146,9 +146,9 @@ class Groups:
         self.by: dict[tuple[str, ...], Tally] = {}
 
     def add(self, one: Rollout) -> None:
-        """Count a rollout in each of its groups."""
+        """Count a rollout in each of its groups; one that is masked has none."""
         self.total.add(one)
-        for key in _keys(one.labels):
+        for key in _keys(one.labels) if one.masked is None else ():
             self.by.setdefault(key, Tally()).add(one)
 
     def merge(self, other: Groups) -> None:

@@ -9,7 +9,7 @@ const haystacks = [];
 
 function haystack(row) {
   haystacks[row] ??= [
-    column("task", row), column("id", row), index.runs[column("run", row)], `line ${column("line", row)}`,
+    column("task", row), column("id", row), index.runs[column("run", row)], lineOf(row),
     ...["title", "goal", "target", "status", ...FIRST_FILTERS.slice(1), ...MORE_FILTERS].map((name) => word(name, row)),
     index.statuses[word("status", row)],
   ].join("\n").toLowerCase();
@@ -17,15 +17,12 @@ function haystack(row) {
 }
 
 function addressOf(row) {
-  return `${column("run", row) + 1}.${column("line", row)}`;
+  return `${column("run", row) + 1}.${column("failed", row) ? "f" : ""}${column("line", row)}`;
 }
 
 function rowAt(address) {
-  const [run, line] = address.split(".").map(Number);
   const { length } = index.columns.run;
-  for (let row = 0; row < length; row += 1) {
-    if (column("line", row) === line && column("run", row) === run - 1) return row;
-  }
+  for (let row = 0; row < length; row += 1) if (addressOf(row) === address) return row;
   return null;
 }
 
@@ -106,9 +103,13 @@ function item(row) {
   return make("li", "", link);
 }
 
+function lineOf(row) {
+  return `${column("failed", row) ? "failure" : "line"} ${column("line", row)}`;
+}
+
 function named(row, name, className = "") {
   const task = column("task", row);
-  const what = task ? `task ${task}` : `line ${column("line", row)}`;
+  const what = task ? `task ${task}` : lineOf(row);
   const run = column("run", row);
   const made = make(name, className, inline(word("domain", row)), ` · ${what}`);
   if (index.runs.length > 1) made.prepend(make("span", `key run-${run % 6}`, String(run + 1)), " ");

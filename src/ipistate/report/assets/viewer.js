@@ -53,7 +53,7 @@ function facts(row, view) {
     if (name !== "domain") put(index.dimensions[name].replace("Attack ", "").toLowerCase(), word(name, row));
   }
   if (index.runs.length > 1) put("run", index.runs[column("run", row)]);
-  put("line", column("line", row));
+  put(...lineOf(row).split(" "));
   for (const [name, value] of Object.entries(view.about)) {
     if (name !== "failure") put(name.replace("_", " "), value);
   }
