@@ -10,6 +10,7 @@ import pytest
 from acting import Told, call, rows_of, saying, words
 
 from ipistate import builtin
+from ipistate.errors import CheckpointError
 from ipistate.exchange import VerifyRequest
 from ipistate.policies import PolicyError
 from ipistate.rollouts.connection import ServerError
@@ -276,3 +277,51 @@ def test_a_full_disk_ends_a_run_that_can_go_on(played, careful, monkeypatch, tmp
     assert "write_failed" == caught.value.code
     assert (limit, 9) == (outcome.earlier, outcome.done)
     assert 9 == len({row["_ng_task_index"] for row in rows})
+
+
+def test_a_checkpoint_that_fails_stops_nobody(played, careful, tmp_path, monkeypatch):
+    """When a checkpoint cannot be written the run says so and goes on."""
+
+    def fail(*_):
+        raise CheckpointError("invalid_checkpoint_state", "no space left")
+
+    monkeypatch.setattr("ipistate.rollouts.store.Store.write", fail)
+    outcome, rows, watch = played(
+        careful,
+        count=9,
+        repeats=20,
+        checkpoint_dir=tmp_path / "ck",
+        checkpoint_seconds=0.1,
+    )
+
+    assert (Ending.COMPLETE, 180) == (outcome.ending, len(rows))
+    assert any("no space left" in note for note in watch.notes)
+
+
+def test_a_policy_with_a_bug_ends_a_run_that_can_go_on(played, careful):
+    """What no policy should raise is raised, and the rows before it stay."""
+    with pytest.raises(ZeroDivisionError):
+        played(careful, Told([ZeroDivisionError()]), count=3, repeats=2, concurrency=1)
+    outcome, rows, _ = played(careful, count=3, repeats=2, resume=True)
+
+    assert 1 == outcome.earlier
+    assert 6 == len(rows)
+
+
+def test_a_broken_journal_is_refused(played, careful, tmp_path):
+    """A broken line among the attempts is told with its file and number."""
+    played(Told([PolicyError("rate_limited", "later")]), count=2)
+    path = tmp_path / "rows.jsonl.attempts.jsonl"
+    path.write_bytes(b"{\n" + path.read_bytes())
+    with pytest.raises(RunFileError, match=r"attempts\.jsonl, line 1"):
+        played(careful, count=2, resume=True)
+
+
+def test_a_broken_configuration_is_refused(played, careful, tmp_path):
+    """A configuration that cannot be read is nothing to go on with."""
+    played(careful, count=2)
+    (tmp_path / "rows.jsonl.run.json").write_bytes(b'{"run_version": 2}')
+    with pytest.raises(RunFileError) as caught:
+        played(careful, count=2, resume=True)
+
+    assert "no_run" == caught.value.code

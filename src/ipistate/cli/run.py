@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import click
 
-from ipistate.cli.exits import LEGEND, Exit, RefusedInputError
+from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
 from ipistate.cli.files import check_writable
 from ipistate.cli.interrupt import run_stoppably
 from ipistate.cli.policies import Chosen, with_policy
@@ -161,6 +161,9 @@ def command(  # noqa: PLR0913 - one for each option
     _check_together(url, token, checkpoint_dir, effects=effects)
     with _refusing():
         check_writable(str(output))
+        if checkpoint_dir is not None:
+            with refusing(str(checkpoint_dir)):
+                checkpoint_dir.mkdir(parents=True, exist_ok=True)
         rows = open_tasks(tasks)
         configuration = Configuration(
             tasks_sha256=rows.sha256,
