@@ -41,7 +41,7 @@ nitpick_ignore_regex = [
     ),
     (
         "py:.*",
-        r"(Path|PurePath|R_co|Secret|Freeze|Row|Finding|Function|MappingProxyType|Severity|Check|CallTool)",
+        r"(Path|PurePath|R_co|Secret|Freeze|Row|Finding|Function|MappingProxyType|Severity|Check|CallTool|Temper|AbstractAsyncContextManager)",
     ),
     ("py:.*", r"(Worker|OnBroken|Run|Line|Complete)"),
     ("py:.*", r"(Rollout|Aggregate|WorldMachine|ipistate\.checkpoint\.state\.S)"),
