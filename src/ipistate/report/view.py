@@ -11,12 +11,13 @@ from ipistate.codec import encode, render
 from ipistate.diff import diff
 from ipistate.errors import json_path
 from ipistate.report.rollout import Rollout, needles
+from ipistate.report.spoken import calls_in, items_of, spoken
 from ipistate.retrace import Executed, Refusal
 from ipistate.values import JsonArray, JsonObject, JsonValue
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator
 
     from ipistate.effects.report import Change
     from ipistate.operation import Operation
@@ -148,9 +149,9 @@ class _Viewer:
 
     def items(self) -> Iterator[View]:
         calls = self.calls()
-        for item in _trace(self.one.row):
+        for item in items_of(self.one.row):
             yield from self.said(item)
-            for _ in range(_calls_in(item)):
+            for _ in range(calls_in(item)):
                 yield from islice(calls, 1)
         yield from calls
 
@@ -163,7 +164,7 @@ class _Viewer:
             "function",
         }:
             return
-        text = _spoken(item)
+        text = spoken(item)
         if kind == "message" and isinstance(role, str):
             if text:
                 yield {"kind": "message", "role": _name(role), "text": self.text(text)}
@@ -224,59 +225,6 @@ def _from_difference(old: str, new: str) -> tuple[str, str]:
     if start <= 0:
         return old, new
     return "…" + old[start:], "…" + new[start:]
-
-
-def _trace(row: JsonObject) -> Iterable[JsonValue]:
-    response, messages = row.get("response"), row.get("messages")
-    output = response.get("output") if isinstance(response, JsonObject) else None
-    if isinstance(output, JsonArray):
-        return output
-    if isinstance(messages, JsonArray):
-        return messages
-    choices = response.get("choices") if isinstance(response, JsonObject) else None
-    first = choices[0] if isinstance(choices, JsonArray) and choices else None
-    return [first.get("message")] if isinstance(first, JsonObject) else ()
-
-
-def _calls_in(item: JsonValue) -> int:
-    if not isinstance(item, JsonObject):
-        return 0
-    if item.get("type") == "function_call":
-        return _is_named(item)
-    listed, older = item.get("tool_calls"), item.get("function_call")
-    functions = [
-        one.get("function")
-        for one in (listed if isinstance(listed, JsonArray) else ())
-        if isinstance(one, JsonObject)
-    ]
-    return sum(map(_is_named, [*functions, older]))
-
-
-def _is_named(function: JsonValue) -> bool:
-    name = function.get("name") if isinstance(function, JsonObject) else None
-    return isinstance(name, str) and bool(name)
-
-
-def _spoken(item: Mapping[str, JsonValue]) -> str:
-    said = [_parts(item.get(name)) for name in ("summary", "content", "refusal")]
-    return "\n\n".join(text for text in said if text)
-
-
-def _parts(content: JsonValue) -> str:
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, JsonArray):
-        return "" if content is None else encode(content).decode()
-    texts = [part if isinstance(part, str) else _part_text(part) for part in content]
-    return "\n".join(texts)
-
-
-def _part_text(part: JsonValue) -> str:
-    for name in ("text", "refusal"):
-        text = part.get(name) if isinstance(part, JsonObject) else None
-        if isinstance(text, str):
-            return text
-    return encode(part).decode()
 
 
 def _name(value: JsonValue) -> str:
