@@ -1,0 +1,255 @@
+"""Sweeps, requests, forks and checkpoints in any order, against a model of the rules."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import attrs
+import pytest
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ipistate.server import app as application
+from ipistate.server.shell import Shell
+
+
+IDLE = 10.0
+LIMIT = 4
+TOKEN = {"authorization": "Bearer a-token"}
+WORLD = {"messages": []}
+
+
+class Clock:
+    """A clock that stands until a test moves it."""
+
+    now = 5_000.0
+
+    def __call__(self):
+        """Return the time."""
+        return self.now
+
+
+@attrs.define
+class Known:
+    """What the model knows of a session that it takes to be alive."""
+
+    used: float
+    busy: int = 0
+
+
+@attrs.define
+class Slow:
+    """A request whose head has come and whose body has not."""
+
+    kind: str
+    name: str
+    wire: object
+    entered: bool
+
+
+class Race:
+    """The server beside its model; names of sessions are those of their episodes."""
+
+    def __init__(self, app, shell, clock, client, wire, settled):
+        """Begin with no sessions."""
+        self.app, self.shell, self.clock = app, shell, clock
+        self.client, self.wire, self.settled = client, wire, settled
+        self.known, self.cookies, self.slow = {}, {}, []
+        self.is_open, self.since = True, clock.now
+        self.number, self.checkpoint = 0, None
+
+    # What happens
+
+    async def seed(self, which):
+        """Seed an old session again, or a new one if there is none to choose."""
+        names = [*self.known]
+        chosen = None if which >= len(names) else names[which]
+        if not self.is_open:
+            return
+        name = chosen or self._new_name()
+        headers = {} if chosen is None else {"cookie": self.cookies[name]}
+        self.client.cookies.clear()
+        reply = await self.client.post(
+            f"/ng-rollout/{name}/seed_session",
+            json={"environment": WORLD},
+            headers=headers,
+        )
+        if chosen is None and not self._room_for(1):
+            assert (503, "too_many_sessions") == (reply.status_code, _code(reply))
+            return
+        assert 200 == reply.status_code
+        ((label, value),) = reply.cookies.items()
+        self.cookies[name] = f"{label}={value}"
+        self._use(name)
+
+    async def begin(self, kind, which):
+        """Send the head of a call or of a fork."""
+        if not self.cookies:
+            return
+        name = [*self.cookies][which % len(self.cookies)]
+        path = "/get_inbox" if kind == "call" else "/ipistate/v1/fork"
+        given = {"cookie": self.cookies[name], "headers": TOKEN}
+        wire = self.wire(self.app, path, None, **given)
+        await self.settled()
+        self.slow.append(Slow(kind, name, wire, self.is_open))
+        if self.is_open and name in self.known:
+            self.known[name].busy += 1
+
+    async def finish(self, which, leaves):
+        """Send the rest of a request, or hang up instead."""
+        if not self.slow:
+            return
+        one = self.slow.pop(which % len(self.slow))
+        if leaves:
+            one.wire.hang_up()
+        else:
+            births = [self._new_name() for _ in range(1 + which % 2)]
+            ids = [{"rollout_id": birth} for birth in births]
+            body = {} if one.kind == "call" else {"episode_ids": ids}
+            one.wire.give(json.dumps(body).encode())
+        if not one.entered and not leaves:
+            await self.settled()
+            assert one.wire.status is None
+            await self.resume()
+        await one.wire.task
+        if one.entered and one.name in self.known:
+            self.known[one.name].busy -= 1
+        if leaves:
+            if one.entered and one.name in self.known:
+                self._use(one.name)
+            return
+        self._check_answer(one, births)
+
+    def _check_answer(self, one, births):
+        if one.name not in self.known:
+            assert 400 == one.wire.status
+            return
+        if one.kind == "call":
+            assert 200 == one.wire.status
+        elif not self._room_for(len(births), keep=one.name):
+            assert 503 == one.wire.status
+        else:
+            assert 200 == one.wire.status
+            for told in one.wire.document["sessions"]:
+                birth = told["episode_id"]["rollout_id"]
+                self.cookies[birth] = told["cookie"]
+                self._use(birth)
+        self._use(one.name)
+
+    async def wait(self, seconds):
+        """Let time pass, and sweep."""
+        self.clock.now += seconds
+        self.shell.sweep()
+        self._sweep()
+
+    async def prepare(self):
+        """Close the gate; nobody is inside."""
+        if self.is_open and not self.slow:
+            self.checkpoint = f"c-{self._new_name()}"
+            reply = await self.client.control("prepare", self.checkpoint)
+            assert "prepared" == reply.json()["phase"]
+            assert len(self.known) == reply.json()["report"]["counts"]["sessions"]
+            self.is_open = False
+
+    async def resume(self):
+        """Open the gate; whoever waits is let in."""
+        if not self.is_open:
+            reply = await self.client.control("resume", self.checkpoint)
+            assert 200 == reply.status_code
+            self.is_open, self.since = True, self.clock.now
+            await self.settled()
+            for one in self.slow:
+                one.entered = True
+                if one.name in self.known:
+                    self.known[one.name].busy += 1
+
+    # The model
+
+    def _new_name(self):
+        self.number += 1
+        return f"r{self.number}"
+
+    def _use(self, name):
+        self.known.setdefault(name, Known(0.0)).used = self.clock.now
+
+    def _sweep(self, keep=None):
+        if not self.is_open:
+            return
+        latest = self.clock.now - IDLE
+        for name, one in [*self.known.items()]:
+            is_idle = max(one.used, self.since) <= latest
+            if is_idle and not one.busy and name != keep:
+                del self.known[name]
+
+    def _room_for(self, count, keep=None):
+        if len(self.known) + count > LIMIT:
+            self._sweep(keep)
+        return len(self.known) + count <= LIMIT
+
+    async def check(self):
+        """Compare what is there; what the machine tracks is what the store holds."""
+        shell = self.shell
+        bound = {shell.episode_of(name) for name in shell.sessions._states}
+        assert {*self.known} == {one.rollout_id for one in bound}
+        counts = await self.client.counts()
+        entered = sum(one.entered for one in self.slow)
+        assert {"sessions": len(self.known), "inflight": entered} == counts
+        assert len(self.known) <= LIMIT
+
+
+def _code(reply):
+    return reply.json()["error"]["code"]
+
+
+@pytest.fixture(scope="module")
+def fresh_race(fresh, wire, settled):
+    """Return a maker of races, each on a server of its own with its own clock."""
+
+    def make():
+        made, clock = [], Clock()
+
+        class Watched(Shell):
+            def __init__(self, *given):
+                super().__init__(*given, steady=clock)
+                made.append(self)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(application, "Shell", Watched)
+            client = fresh(max_sessions=LIMIT, idle_seconds=IDLE)
+        return Race(client.app, made[0], clock, client, wire, settled)
+
+    return make
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("seed"), st.integers(0, 5)),
+        st.tuples(
+            st.just("begin"), st.sampled_from(["call", "fork"]), st.integers(0, 5)
+        ),
+        st.tuples(st.just("finish"), st.integers(0, 5), st.booleans()),
+        st.tuples(st.just("wait"), st.sampled_from([1.0, 4.0, 6.0, 10.0])),
+        st.tuples(st.just("prepare")),
+        st.tuples(st.just("resume")),
+    ),
+    max_size=25,
+)
+
+
+@settings(deadline=None)
+@given(steps=STEPS)
+def test_sessions_are_those_of_the_model(fresh_race, steps):
+    """Used, busy or frozen ones stay, all others go, and there are never too many."""
+
+    async def run():
+        race = fresh_race()
+        for name, *arguments in steps:
+            await getattr(race, name)(*arguments)
+            await race.check()
+        while race.slow:
+            await race.finish(0, leaves=True)
+        await race.check()
+
+    asyncio.run(asyncio.wait_for(run(), 20))
