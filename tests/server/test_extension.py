@@ -600,10 +600,9 @@ async def test_an_import_that_is_refused(extended, make, code, place):
     assert "ipistate_sessions 1.0" in (await client.get("/metrics")).text
 
 
-async def test_others_are_served_while_an_import_executes_its_log(
-    extended, wire, settled, monkeypatch
-):
-    """A long log holds up nobody but a prepare, which waits for every request."""
+@pytest.fixture
+def slow_import(wire, settled, monkeypatch):
+    """Return a function that begins an import; its log is executed until ``may_end``."""
     began, may_end = threading.Event(), threading.Event()
 
     def read(*given):
@@ -612,18 +611,57 @@ async def test_others_are_served_while_an_import_executes_its_log(
         return read_import(*given)
 
     monkeypatch.setattr("ipistate.server.extension.read_import", read)
+
+    async def begin(client, **members):
+        body = {"state": {"schema_version": 1, "environment": {}}, **members}
+        content = json.dumps(body).encode()
+        sent = wire(client.app, "/ipistate/v1/import", content, headers=TOKEN)
+        while not began.is_set():
+            await settled()
+        return sent, may_end
+
+    return begin
+
+
+async def test_others_are_served_while_an_import_executes_its_log(
+    extended, slow_import
+):
+    """A long log holds up nobody but a prepare, which waits for every request."""
     client = await extended()
     await client.seed()
-    body = b'{"state": {"schema_version": 1, "environment": {}}}'
-    sent = wire(client.app, "/ipistate/v1/import", body, headers=TOKEN)
-    while not began.is_set():
-        await settled()
+    sent, may_end = await slow_import(client)
     called = await client.post("/update_patient_chart", json=note("a"))
     inflight = (await client.counts())["inflight"]
     may_end.set()
     await sent.task
 
     assert (200, 1, 200) == (called.status_code, inflight, sent.status)
+
+
+async def test_an_attempt_is_retired_while_it_is_imported(extended, slow_import):
+    """The retire waits for nothing, and the import comes too late."""
+    client = await extended()
+    sent, may_end = await slow_import(client, episode_id={"rollout_id": "z"})
+    ids = [{"rollout_id": "z"}]
+    retired = await client.control("retire", "x-1", episode_ids=ids)
+    may_end.set()
+    await sent.task
+
+    assert (200, 409) == (retired.status_code, sent.status)
+    assert "stale_attempt" == sent.document["error"]["code"]
+    assert {"inflight": 0, "sessions": 0} == await client.counts()
+
+
+async def test_the_last_place_is_taken_during_an_import(extended, slow_import):
+    """Room is looked for at the end, when the session is there to take it."""
+    client = await extended(max_sessions=1)
+    sent, may_end = await slow_import(client, episode_id={"rollout_id": "z"})
+    await client.seed(key="ipi-7")
+    may_end.set()
+    await sent.task
+
+    assert (503, "too_many_sessions") == (sent.status, sent.document["error"]["code"])
+    assert {"inflight": 0, "sessions": 1} == await client.counts()
 
 
 async def test_an_import_for_a_retired_attempt(extended):
