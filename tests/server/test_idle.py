@@ -359,6 +359,34 @@ async def test_a_native_seed_beyond_the_limit(idle, world):
     assert [200, 503, 200] == statuses
 
 
+async def test_seeds_of_live_sessions_at_the_limit(idle, clock, world):
+    """Seeding again needs no room, however it is done; a failed seed opens no id."""
+    client = await idle(max_sessions=2)
+
+    async def native(name, rollout):
+        body = {
+            "resources_session_id": name,
+            "episode_id": {"rollout_id": rollout},
+            "task_id": {"taskset": "t", "task_id": "1"},
+            "task_data": {"environment": world},
+        }
+        client.cookies.clear()
+        path = f"/ng-rollout/{rollout}/seed_session"
+        return (await client.post(path, json=body)).status_code
+
+    await client.seed(key="plain")
+    cookies = dict(client.cookies)
+    statuses = [await native("rs-1", "a"), await native("rs-2", "b")]
+    taken = await native("rs-1", "b")
+    client.cookies.update(cookies)
+    await client.seed(key="plain")
+    clock.now += IDLE
+    opened = [await native("rs-2", "c"), await native("rs-1", "b")]
+
+    assert ([200, 503], 409, [200, 200]) == (statuses, taken, opened)
+    assert {"inflight": 0, "sessions": 2} == await client.counts()
+
+
 async def test_b59_memory_is_bounded_without_a_close(idle, clock):
     """1,000 seeds that nobody closes, 100 at a time; later ones go on."""
     client, most = await idle(max_sessions=100, idle_seconds=1.0), 0
