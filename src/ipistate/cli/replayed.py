@@ -151,7 +151,9 @@ class Totals:
     def __init__(self) -> None:
         """Begin with none."""
         self.statuses: Counter[str] = Counter()
-        self.equal = self.renamed = self.refused = 0
+        self.equal: int = 0
+        self.renamed: int = 0
+        self.refused: int = 0
 
     def counting(self, rows: Iterable[Replayed]) -> Iterator[Replayed]:
         """Count each line on its way."""

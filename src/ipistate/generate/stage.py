@@ -85,7 +85,7 @@ class Stage:
         self._today = _FIRST_DAY + draw.below(_DAYS)
         self.user: Final = self.colleague()
         self.role: Final = draw.pick(roles)
-        self.size = len(encode(self._framed({name: [] for name in shapes})))
+        self.size: int = len(encode(self._framed({name: [] for name in shapes})))
         """Bytes of JSON that the world has, or a few less."""
 
     def put(self, collection: str, row: Row) -> Entry:

@@ -68,7 +68,7 @@ class Index:
         """Begin with none."""
         self.columns: dict[str, list[Any]] = {}
         self.tables: dict[str, dict[str, int]] = {}
-        self.chunks = 0
+        self.chunks: int = 0
 
     def add(self, run: int, entries: Iterable[Entry]) -> None:
         """Add the rollouts of the next chunk."""

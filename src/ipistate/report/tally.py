@@ -93,7 +93,9 @@ class Tally:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self.rollouts = self.contradictions = self.without_world = 0
+        self.rollouts: int = 0
+        self.contradictions: int = 0
+        self.without_world: int = 0
         self.statuses: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self._successes: Counter[str] = Counter()
@@ -142,7 +144,7 @@ class Groups:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self.total = Tally()
+        self.total: Tally = Tally()
         self.by: dict[tuple[str, ...], Tally] = {}
 
     def add(self, one: Rollout) -> None:
