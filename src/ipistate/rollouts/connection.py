@@ -1,36 +1,36 @@
-"""HTTP to the server of sessions: a kept connection and the cookies of one episode.
-
-``h11`` speaks the protocol, as it does for ``httpx`` and ``uvicorn``; what a client for
-everything does around it costs more than the server's own work.
-"""
+"""HTTP to the server of sessions: kept connections, and the cookies of one episode."""
 
 from __future__ import annotations
 
-import asyncio
-
-from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import quote, urlsplit
+from http import HTTPStatus
+from io import BytesIO
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from urllib.parse import quote
 
 import attrs
-import h11
+
+from aiohttp import (
+    ClientError,
+    ClientSession,
+    ClientTimeout,
+    DummyCookieJar,
+    TCPConnector,
+)
+from yarl import URL
 
 from ipistate.errors import IpiStateError, SchemaError, preview
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from ipistate.checkpoint.episode import EpisodeId
 
 CALL_SECONDS: Final = 60.0
 """How long one answer may take."""
 
-_OK: Final = 200
-_PORTS: Final = {"http": 80, "https": 443}
-_READ: Final = 2**18
-_JSON: Final = (b"content-type", b"application/json")
-_BROKEN: Final = (OSError, EOFError, h11.ProtocolError)
+_IDLE_SECONDS: Final = 4.0
+"""Less than a server waits for the next request, so that it never hangs up on one."""
 
 
 class ServerError(IpiStateError):
@@ -50,150 +50,83 @@ class Server:
     """
 
     url: str
-    secure: bool = attrs.field(init=False)
-    host: str = attrs.field(init=False)
-    port: int = attrs.field(init=False)
-    path: str = attrs.field(init=False)
-    """What all paths begin with."""
+    base: str = attrs.field(init=False)
+    """What the URL of every request begins with."""
 
     def __attrs_post_init__(self) -> None:
         """Read the URL."""
         try:
-            parts = urlsplit(self.url)
-            port = parts.port
+            url = URL(self.url)
         except ValueError:
             raise self._refusal() from None
-        if parts.scheme not in _PORTS or not parts.hostname or not self.url.isascii():
+        if url.scheme not in {"http", "https"} or not url.host:
             raise self._refusal()
-        object.__setattr__(self, "secure", parts.scheme == "https")
-        object.__setattr__(self, "host", parts.hostname)
-        object.__setattr__(self, "port", port or _PORTS[parts.scheme])
-        object.__setattr__(self, "path", parts.path.rstrip("/"))
+        base = str(url.with_query(None).with_fragment(None))
+        object.__setattr__(self, "base", base.rstrip("/"))
 
     def _refusal(self) -> SchemaError:
         message = "a server's URL is http(s)://host[:port][/path]"
-        return SchemaError("invalid_url", message, preview=preview(self.url))
-
-    @property
-    def authority(self) -> bytes:
-        """What a request says about where it goes."""
-        name = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{name}:{self.port}".encode("ascii")
+        # A password is for nobody to read.
+        shown = None if "@" in self.url else preview(self.url)
+        return SchemaError("invalid_url", message, preview=shown)
 
 
 class Answer(NamedTuple):
     """What a server has answered."""
 
     status: int
-    headers: Sequence[tuple[bytes, bytes]]
     content: bytes
-
-
-class _Stream:
-    """An open connection."""
-
-    def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._protocol = h11.Connection(h11.CLIENT)
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether another request can be sent; a server may close what nobody uses."""
-        idle = self._protocol.our_state is h11.IDLE
-        return idle and not self._reader.at_eof() and not self._writer.is_closing()
-
-    async def exchange(self, request: h11.Request, body: bytes) -> Answer:
-        send = self._protocol.send
-        parts = (send(request), send(h11.Data(data=body)), send(h11.EndOfMessage()))
-        self._writer.write(b"".join(part for part in parts if part))
-        await self._writer.drain()
-        status, headers, content = 0, list[tuple[bytes, bytes]](), list[bytes]()
-        while not isinstance(event := await self._event(), h11.EndOfMessage):
-            match event:
-                case h11.Response():
-                    status, headers = event.status_code, list(event.headers)
-                case h11.Data():
-                    content.append(bytes(event.data))
-                case h11.ConnectionClosed():
-                    raise EOFError("the connection was closed before the answer")
-                case _:
-                    continue
-        if self._protocol.their_state is h11.DONE:
-            self._protocol.start_next_cycle()
-        return Answer(status, headers, b"".join(content))
-
-    async def _event(self) -> object:
-        while (event := self._protocol.next_event()) is h11.NEED_DATA:
-            self._protocol.receive_data(await self._reader.read(_READ))
-        return event
-
-    async def close(self) -> None:
-        self._writer.close()
-        with suppress(*_BROKEN):
-            await self._writer.wait_closed()
+    cookies: Mapping[str, str]
 
 
 class Channel:
-    """One connection, opened when it is needed; a worker has one for all its episodes."""
+    """Connections to a server, as many as are used at once; a run has one channel."""
 
     def __init__(self, server: Server) -> None:
         """Connect to nothing yet."""
-        self._server = server
-        self._host = (b"host", server.authority)
-        self._open: _Stream | None = None
+        self._base = server.base
+        self._session = ClientSession(
+            connector=TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS),
+            cookie_jar=DummyCookieJar(),
+        )
 
-    async def close(self) -> None:
-        """Close the connection."""
-        stream, self._open = self._open, None
-        if stream is not None:
-            await stream.close()
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
 
     async def send(
         self,
         method: str,
         path: str,
-        body: bytes,
-        headers: Sequence[tuple[bytes, bytes]],
+        body: bytes = b"",
+        headers: Mapping[str, str] = {},
     ) -> Answer:
         """Make one request and read its answer to the end.
 
         Raises:
             ServerError: ``server_unreachable`` or ``server_timeout``.
         """
-        length = (b"content-length", b"%d" % len(body))
-        request = h11.Request(
-            method=method,
-            target=self._server.path + path,
-            headers=[self._host, length, *headers],
-        )
         try:
-            async with asyncio.timeout(CALL_SECONDS):
-                return await (await self._stream()).exchange(request, body)
+            async with self._session.request(
+                method,
+                URL(self._base + path, encoded=True),
+                data=BytesIO(body),
+                headers=headers,
+                allow_redirects=False,
+                timeout=ClientTimeout(total=CALL_SECONDS),
+            ) as answer:
+                content = await answer.read()
         except TimeoutError as error:
-            await self.close()
             told = f"no answer to {method} {path} within {CALL_SECONDS:.0f} s"
             raise ServerError("server_timeout", told) from error
-        except _BROKEN as error:
-            await self.close()
-            told = f"{method} {path}: {str(error) or type(error).__name__}"
+        except (ClientError, OSError, UnicodeError) as error:  # the last: a host's name
+            told = " ".join(str(error).split()) or type(error).__name__
+            told = f"{method} {path}: {told}"
             raise ServerError("server_unreachable", told) from error
-        except BaseException:
-            # A request that was cut short leaves a connection of no use.
-            await self.close()
-            raise
-
-    async def _stream(self) -> _Stream:
-        if self._open is not None and not self._open.is_usable:
-            await self.close()
-        if self._open is None:
-            at = self._server
-            secure = True if at.secure else None
-            pair = await asyncio.open_connection(at.host, at.port, ssl=secure)
-            self._open = _Stream(*pair)
-        return self._open
+        cookies = {name: one.coded_value for name, one in answer.cookies.items()}
+        return Answer(answer.status, content, cookies)
 
 
 class EpisodeClient:
@@ -218,25 +151,16 @@ class EpisodeClient:
         Raises:
             ServerError: There is no answer, or its status is not 200.
         """
-        headers: list[tuple[bytes, bytes]] = [_JSON]
+        headers = {"Content-Type": "application/json"}
         if self._cookies:
-            pairs = "; ".join(
-                f"{name}={value}" for name, value in self._cookies.items()
-            )
-            headers.append((b"cookie", pairs.encode("latin-1")))
+            pairs = (f"{name}={value}" for name, value in self._cookies.items())
+            headers["Cookie"] = "; ".join(pairs)
         path = self._prefix + quote(route, safe="")
         answer = await self._channel.send("POST", path, body, headers)
-        self._take(answer)
-        if answer.status != _OK:
+        self._cookies.update(answer.cookies)
+        if answer.status != HTTPStatus.OK:
             raise _refused(route, answer)
         return answer.content
-
-    def _take(self, answer: Answer) -> None:
-        for name, value in answer.headers:
-            if name.lower() == b"set-cookie":
-                pair = value.decode("latin-1").partition(";")[0]
-                key, _, text = pair.partition("=")
-                self._cookies[key.strip()] = text.strip()
 
 
 def _refused(route: str, answer: Answer) -> ServerError:
@@ -247,11 +171,9 @@ def _refused(route: str, answer: Answer) -> ServerError:
 
 async def is_alive(server: Server) -> bool:
     """Ask a server for its health, over a connection of its own."""
-    channel = Channel(server)
-    try:
-        answer = await channel.send("GET", "/health", b"", [])
-    except ServerError:
-        return False
-    finally:
-        await channel.close()
-    return answer.status == _OK
+    async with Channel(server) as channel:
+        try:
+            answer = await channel.send("GET", "/health")
+        except ServerError:
+            return False
+    return answer.status == HTTPStatus.OK

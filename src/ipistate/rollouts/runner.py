@@ -127,20 +127,16 @@ class Runner:
         held: Mapping[EpisodeId, Held],
         concurrency: int,
     ) -> None:
-        async def work() -> None:
-            channel = Channel(self.server)
-            try:
-                for rollout in rollouts:
-                    if self._over.is_set():
-                        return
-                    await self._play(rollout, channel, held.get(rollout.episode))
-            finally:
-                await channel.close()
+        async def work(channel: Channel) -> None:
+            for rollout in rollouts:
+                if self._over.is_set():
+                    return
+                await self._play(rollout, channel, held.get(rollout.episode))
 
         try:
-            async with asyncio.TaskGroup() as group:
+            async with Channel(self.server) as channel, asyncio.TaskGroup() as group:
                 for _ in range(concurrency):
-                    group.create_task(work())
+                    group.create_task(work(channel))
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from errors
 
