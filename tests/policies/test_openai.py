@@ -276,6 +276,11 @@ async def test_the_key_is_told_nowhere(failure, asked, caplog, endpoint):
         stub.refusing(401, f"Incorrect API key provided: {key}"),
         stub.saying(f"<p>{key}</p>", 404),
         stub.saying({"error": key}),
+        stub.saying([key]),
+        stub.saying({"output": key, "choices": key}),
+        stub.saying("", 302, headers={"location": f"http://h/?key={key}"}),
+        stub.saying("{}", headers={"x-request-id": key}),
+        stub.raising(httpx.RemoteProtocolError(f"illegal status line: {key}")),
     ]
     errors = [await failure(stub.Stub(faults=[one] * 9), key=key) for one in echoes]
     errors.append(await failure(stub.Stub(faults=[stub.saying(key)] * 2), key=key))

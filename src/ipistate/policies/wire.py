@@ -33,6 +33,8 @@ R = TypeVar("R")
 MAX_REPLY_BYTES: Final = 16 * 2**20
 """Size from which on a reply is not read further."""
 
+_HIDDEN: Final = "[API key]"
+
 # Everything that a broken peer makes the library raise.
 _UNREACHABLE: Final = (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError)
 _CONTENT_TYPE: Final = {"content-type": "application/json"}
@@ -89,23 +91,23 @@ class Wire:
             async with asyncio.timeout(self._total):
                 answer = await self._sent(encode(body))
         except (TimeoutError, httpx.TimeoutException) as error:
-            told = f"no reply in time ({_named(error)})"
+            told = f"no reply in time ({self._named(error)})"
             raise PassingError("endpoint_timeout", self._told(told)) from None
         except httpx.DecodingError as error:
-            told = f"a reply that cannot be unpacked ({_named(error)})"
+            told = f"a reply that cannot be unpacked ({self._named(error)})"
             raise PassingError("malformed_reply", self._told(told)) from None
         except _UNREACHABLE as error:
-            told = f"no connection, or it broke ({_named(error)})"
+            told = f"no connection, or it broke ({self._named(error)})"
             raise PassingError("endpoint_unreachable", self._told(told)) from None
         if not 200 <= answer.status < 300:
             raise refusal(self._without_key(answer), self._now())
         try:
             return read(self._document(answer))
         except SchemaError as error:
-            told = self._without_key(answer).told(error.message)
-            raise PassingError(
-                "malformed_reply", told, error.path, error.preview
-            ) from None
+            seen = None if error.preview is None else self._hidden(error.preview)
+            told = answer.told(self._hidden(error.message))
+            path = self._hidden(error.path)
+            raise PassingError("malformed_reply", told, path, seen) from None
 
     async def _sent(self, content: bytes) -> Answer:
         received = bytearray()
@@ -115,9 +117,10 @@ class Wire:
                 if len(received) > MAX_REPLY_BYTES:
                     told = f"a reply of over {MAX_REPLY_BYTES:,} bytes"
                     raise EndpointError("reply_too_large", self._told(told))
-        return Answer(
-            self._url, response.status_code, response.headers, bytes(received)
-        )
+        headers = {
+            name: self._hidden(value) for name, value in response.headers.items()
+        }
+        return Answer(self._url, response.status_code, headers, bytes(received))
 
     def _document(self, answer: Answer) -> JsonObject:
         said = detail(self._without_key(answer).content) or "nothing"
@@ -128,7 +131,8 @@ class Wire:
             raise PassingError("malformed_reply", told) from None
         if not isinstance(document, JsonObject):
             told = answer.told("a reply that is not an object")
-            raise PassingError("malformed_reply", told, preview=preview(document))
+            seen = self._hidden(preview(document))
+            raise PassingError("malformed_reply", told, preview=seen)
         if document.get("error"):
             told = answer.told(f"an error where a reply should be: {said}")
             raise PassingError("endpoint_failed", told)
@@ -138,17 +142,19 @@ class Wire:
         return f"{shown(self._url)}: {text}"
 
     def _without_key(self, answer: Answer) -> Answer:
-        # Some endpoints repeat the key that they refuse.
         if self._key is None:
             return answer
-        return attrs.evolve(
-            answer, content=answer.content.replace(self._key.encode(), b"[API key]")
-        )
+        content = answer.content.replace(self._key.encode(), _HIDDEN.encode())
+        return attrs.evolve(answer, content=content)
+
+    def _hidden(self, text: str) -> str:
+        # Some endpoints repeat the key that they refuse, and not only in the body.
+        return text if self._key is None else text.replace(self._key, _HIDDEN)
+
+    def _named(self, error: Exception) -> str:
+        said = self._hidden(str(error))
+        return shown(f"{type(error).__name__}: {said}".removesuffix(": "))
 
 
 def _authorization(key: str | None) -> dict[str, str]:
     return {} if key is None else {"authorization": f"Bearer {key}"}
-
-
-def _named(error: Exception) -> str:
-    return shown(f"{type(error).__name__}: {error}".removesuffix(": "))
