@@ -232,6 +232,15 @@ def test_what_is_no_url(url):
     assert "invalid_url" == caught.value.code
 
 
+def test_a_password_in_a_url_is_refused_and_not_repeated():
+    """It would stand in every message that names the server."""
+    with pytest.raises(SchemaError) as caught:
+        Server("http://me:hunter2@h:80")
+
+    assert "invalid_url" == caught.value.code
+    assert "hunter2" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("url", "base"),
     [

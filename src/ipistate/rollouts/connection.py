@@ -59,7 +59,7 @@ class Server:
             url = URL(self.url)
         except ValueError:
             raise self._refusal() from None
-        if url.scheme not in {"http", "https"} or not url.host:
+        if url.scheme not in {"http", "https"} or not url.host or "@" in url.authority:
             raise self._refusal()
         base = str(url.with_query(None).with_fragment(None))
         object.__setattr__(self, "base", base.rstrip("/"))
