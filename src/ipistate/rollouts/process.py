@@ -96,7 +96,8 @@ class ServerProcess:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.stop()
+        # What is cut short does not wait for a server to end in good order.
+        await (self.kill() if kind is asyncio.CancelledError else self.stop())
 
     @property
     def status(self) -> int | None:
