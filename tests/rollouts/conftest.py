@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 
 from pathlib import Path
@@ -45,9 +46,21 @@ def task_file(tmp_path):
     return written
 
 
+@pytest.fixture(scope="session")
+def sessions():
+    """Return the URL of a server that tests share; their runs have names of their own."""
+    command = [sys.executable, "-m", "ipistate", "serve", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        yield process.stderr.readline().split()[-1]
+        process.kill()
+
+
 @pytest.fixture
-def played(tmp_path, task_file):
-    """Return a function that runs tasks in this process, with a server of its own."""
+def played(tmp_path, task_file, sessions):
+    """Return a function that runs tasks in this process.
+
+    Runs with checkpoints have a server of their own.
+    """
 
     def play(*policies, count=3, repeats=1, max_steps=50, resume=False, **order):
         tasks = open_tasks(task_file(count))
@@ -61,6 +74,8 @@ def played(tmp_path, task_file):
             seed=0,
             effects=False,
         )
+        if "checkpoint_dir" not in order:
+            order.setdefault("url", sessions)
         files, watch = RunFiles(tmp_path / "rows.jsonl"), Watch()
         made = Order(
             tasks=tasks, configuration=configuration, policies=policies, **order

@@ -21,14 +21,14 @@ from stub import MODEL, Stub, refusing, scripted
 
 
 @pytest.fixture
-def play(tmp_path, task_file):
+def play(tmp_path, task_file, sessions):
     """Return a function that runs the verb with a model at a stub."""
 
     def run(stub, *options, **environment):
         arguments = ["run", "--tasks", task_file(9), "-o", tmp_path / "rows.jsonl"]
-        arguments += ["--policy", "openai", "--model", MODEL, *options]
+        arguments += ["--url", sessions, "--policy", "openai", "--model", MODEL]
         with stub.serving() as url:
-            told = [str(one) for one in (*arguments, "--model-url", url)]
+            told = [str(one) for one in (*arguments, "--model-url", url, *options)]
             result = CliRunner().invoke(cli, told, env=environment)
         return result, rows_of(tmp_path / "rows.jsonl")
 

@@ -35,7 +35,7 @@ def served(tmp_path):
 def site(tmp_path):
     """Return a run that takes some seconds."""
     (tmp_path / "site").mkdir()
-    site = Site(root=tmp_path / "site", seconds=0.1, repeats=2, every="0.2s")
+    site = Site(root=tmp_path / "site", seconds=0.04, repeats=2, every="0.1s")
     yield site
     site.clear()
 
