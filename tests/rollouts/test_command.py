@@ -102,6 +102,9 @@ def test_repeats_of_a_random_policy_differ(verb, tmp_path):
             "no server of sessions answers",
         ),
         (("--policy", "random", "--url", "nonsense"), 3, "http(s)://host"),
+        (("--policy", "random", "--output", "-"), 2, "--output are files"),
+        (("--policy", "random", "--tasks", "-"), 2, "--tasks and"),
+        (("--policy", "random", "--output", "/dev/full"), 3, "is no file"),
         (("--policy", "careful", "--trajectories", "none.jsonl"), 3, "--trajectories"),
         (
             (

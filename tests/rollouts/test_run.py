@@ -16,6 +16,7 @@ from ipistate.policies import PolicyError
 from ipistate.rollouts.connection import ServerError
 from ipistate.rollouts.errors import RunFileError
 from ipistate.rollouts.lines import LineFile
+from ipistate.rollouts.records import RunFiles
 from ipistate.rollouts.runner import Ending, Runner
 
 
@@ -239,6 +240,19 @@ def test_another_configuration_is_refused(played, careful, tmp_path):
 
     assert "other_configuration" == caught.value.code
     assert "num_repeats was 1, now 3" in caught.value.message
+
+
+def test_a_run_that_has_only_just_begun_keeps_its_configuration(
+    played, careful, tmp_path
+):
+    """Another run of the same output is refused and leaves nothing of its own."""
+    files = RunFiles(tmp_path / "rows.jsonl")
+    files.configuration.write_bytes(b"of the first run")
+    with LineFile(files.output), pytest.raises(RunFileError) as caught:
+        played(careful)
+
+    assert "output_in_use" == caught.value.code
+    assert b"of the first run" == files.configuration.read_bytes()
 
 
 def test_existing_rows_are_not_overwritten(played, careful, tmp_path):

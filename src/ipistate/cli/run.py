@@ -21,6 +21,7 @@ from ipistate.cli.terminal import amount, emit, note
 from ipistate.cli.tokens import secret_of
 from ipistate.errors import IpiStateError
 from ipistate.rollouts.configuration import Configuration
+from ipistate.rollouts.connection import Server
 from ipistate.rollouts.records import Records, RunFiles, opened
 from ipistate.rollouts.run import Order, Outcome, run
 from ipistate.rollouts.runner import Ending, Runner
@@ -157,9 +158,12 @@ def command(  # noqa: PLR0913 - one for each option
         --checkpoint-dir checkpoints
       ipistate run ... --resume
     """  # noqa: D301
+    _check_files(tasks, output)
     token = secret_of(token_file, token_env)
     _check_together(url, token, checkpoint_dir, effects=effects)
     with _refusing():
+        if url is not None:
+            Server(url)
         check_writable(str(output))
         if checkpoint_dir is not None:
             with refusing(str(checkpoint_dir)):
@@ -196,6 +200,14 @@ def command(  # noqa: PLR0913 - one for each option
     code = _code(outcome)
     if code:
         click.get_current_context().exit(code)
+
+
+def _check_files(tasks: Path, output: Path) -> None:
+    if "-" in (str(tasks), str(output)):
+        message = (
+            "--tasks and --output are files, so that --resume can read them; name one"
+        )
+        raise click.UsageError(message)
 
 
 def _check_together(

@@ -187,13 +187,21 @@ def opened(
     Raises:
         RunFileError: ``output_exists``: there is a run, and it is not to go on.
             ``no_run``: there are rows of something else. ``other_configuration``: the
-            run is another one. And whatever is wrong with the files.
+            run is another one. ``write_failed``: the output is no file. And whatever is
+            wrong with the files.
     """
-    if not _goes_on(files, configuration, resume=resume):
-        write_whole(files.configuration, configuration.to_json())
+    if files.output.exists() and not files.output.is_file():
+        message = (
+            f"{files.output}: a device or a pipe is no file; choose another output"
+        )
+        raise RunFileError("write_failed", message)
+    goes_on = _goes_on(files, configuration, resume=resume)
     with ExitStack() as stack:
         paths = (files.output, files.failures, files.attempts)
         rows, failures, attempts = (stack.enter_context(LineFile(p)) for p in paths)
+        # Not before: it may be the configuration of a run that has only just begun.
+        if not goes_on:
+            write_whole(files.configuration, configuration.to_json())
         moved = [one.set_torn_aside() for one in (rows, failures, attempts)]
         records = Records(
             files=files,
