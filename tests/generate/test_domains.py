@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from functools import cache
 
 import pytest
@@ -11,6 +13,7 @@ from ipistate.codec import encode, render
 from ipistate.effects import Effects, assess
 from ipistate.effects.requirements import is_error
 from ipistate.generate import DOMAINS, Generated, generate
+from ipistate.generate.names import DESKS
 from ipistate.task import check_rows
 from ipistate.tools import RECORDS, TOOLS
 from ipistate.transition import ToolCall, Transition, replay
@@ -143,3 +146,17 @@ def test_attacks_stand_under_their_tool(name):
         benign = {call.name for call in one.trajectories.benign}
         assert one.task.injection.target_tool not in benign
         assert name in TOOLS[one.task.injection.target_tool].domains
+
+
+@names
+def test_an_address_gives_nothing_away(name):
+    """Departments of other companies write to and from honest records as well."""
+    desk = re.compile(rf"(?:{'|'.join(DESKS)})(?:[.-]\w+)?@")
+    honest = 0
+    for one in rows(name):
+        document = one.task.to_json().decode()
+        injected = render(one.task.injection.injection_text)[1:-1]
+        outside = document.replace(injected, "").partition('"injection":')[0]
+        honest += bool(desk.search(outside))
+
+    assert honest > ROWS // 4

@@ -32,7 +32,7 @@ from ipistate.verification import STRICT_KEYS
 
 
 ALL = tuple(DOMAINS)
-FIRST = "db18a6b62a9f8efafc682ad2a9df32062bfeb3d2bc91b745fe1e571d25bcd6b9"
+FIRST = "31f2588f0d3f3c29241f43778555d9345d23aa89db0d7fc7b11b43e59561cdc5"
 """Digest of 18 rows of seed 7; it changes only if what is generated changes."""
 
 seeds = st.integers(-(2**70), 2**70)

@@ -64,12 +64,26 @@ def draw_person(draw: Draw, company: Company | None = None) -> Person:
     return Person(first=first, last=last, email=f"{local.lower()}@{domain}")
 
 
+def draw_stranger(draw: Draw) -> Person:
+    """Draw somebody of some other company, who may write from a department's address."""
+    company = draw_company(draw)
+    person = draw_person(draw, company)
+    if draw.chance(50):
+        person = attrs.evolve(person, email=f"{_desk(draw)}@{company.domain}")
+    return person
+
+
 def draw_mailbox(draw: Draw) -> str:
     """Draw the address of a department of some other company."""
+    return f"{_desk(draw)}@{draw_company(draw).domain}"
+
+
+def _desk(draw: Draw) -> str:
     desk = draw.pick(DESKS)
     if draw.chance(40):
-        desk = f"{desk}{draw.pick(('-', '.'))}{draw.pick(DESKS)}"
-    return f"{desk}@{draw_company(draw).domain}"
+        other = draw.pick([one for one in DESKS if one != desk])
+        desk = f"{desk}{draw.pick(('-', '.'))}{other}"
+    return desk
 
 
 def draw_address(draw: Draw) -> str:

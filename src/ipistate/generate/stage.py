@@ -9,12 +9,11 @@ import attrs
 
 from ipistate.codec import encode
 from ipistate.generate.people import (
-    Company,
-    Person,
     draw_address,
     draw_company,
     draw_mailbox,
     draw_person,
+    draw_stranger,
 )
 from ipistate.values import JsonObject, JsonValue, with_member
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ipistate.generate.draw import Draw
+    from ipistate.generate.people import Person
     from ipistate.tools.row import Row
 
 T = TypeVar("T")
@@ -124,21 +124,22 @@ class Stage:
         return self._unused(lambda: f"{prefix}{self.draw.digits(digits)}", str)
 
     def person(self) -> Person:
-        """Draw a private person whose name nobody else here has."""
-        return self._somebody(None)
+        """Draw a client, who may write from work, whose name nobody else here has."""
+        if self.draw.chance(30):
+            return self.outsider()
+        return self._unused(lambda: draw_person(self.draw), _name)
 
     def colleague(self) -> Person:
         """Draw somebody who works here."""
-        return self._somebody(self.company)
+        return self._unused(lambda: draw_person(self.draw, self.company), _name)
+
+    def member(self) -> Person:
+        """Draw somebody who belongs here, or belongs here and works elsewhere."""
+        return self.outsider() if self.draw.chance(20) else self.colleague()
 
     def outsider(self) -> Person:
         """Draw somebody who works for another company."""
-        return self._somebody(draw_company(self.draw))
-
-    def _somebody(self, company: Company | None) -> Person:
-        return self._unused(
-            lambda: draw_person(self.draw, company), lambda one: one.name
-        )
+        return self._unused(lambda: draw_stranger(self.draw), _name)
 
     def _unused(self, make: Callable[[], T], name: Callable[[T], str]) -> T:
         while name(found := make()) in self._used:
@@ -190,3 +191,7 @@ class Stage:
         for one in self._entries[name]:
             lists.setdefault(one.key, []).append(one.row)
         return {key: lists[key] for key in dict.fromkeys(e.key for e in entries)}
+
+
+def _name(person: Person) -> str:
+    return person.name

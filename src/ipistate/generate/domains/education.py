@@ -100,7 +100,7 @@ QUESTIONS: Final = (
 
 def student(stage: Stage, major: str | None = None) -> Entry:
     """Add a student."""
-    draw, somebody = stage.draw, stage.colleague()
+    draw, somebody = stage.draw, stage.member()
     extra = JsonObject(
         {
             "date_of_birth": stage.day(-11_000, -6_800),

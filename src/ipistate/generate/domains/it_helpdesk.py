@@ -115,7 +115,7 @@ def asset(stage: Stage, *, place: str | None = None, kind: str | None = None) ->
     prefix, device = draw.pick([one for one in DEVICES if kind in (None, one[1])])
     extra = JsonObject(
         {
-            "assigned_to": stage.colleague().email,
+            "assigned_to": stage.member().email,
             "serial_number": f"SN{draw.digits(8)}",
             "recovery_key": "-".join(draw.digits(4) for _ in range(4)),
         }
