@@ -68,11 +68,13 @@ def test_nothing_is_on_standard_output(verb, tmp_path):
     ] == sorted(path.name for path in tmp_path.iterdir())
 
 
-def test_repeats_of_a_random_policy_differ(verb, tmp_path):
+def test_repeats_of_a_random_policy_differ(verb, tmp_path, task_file):
     """Each repeat is drawn from its own seed, and the same again in another run."""
+    tasks = task_file(5)
     for name in ("a", "b"):
         verb(
             *("--policy", "random", "--seed", 3, "--num-repeats", 3),
+            tasks=tasks,
             output=tmp_path / f"{name}.jsonl",
         )
     rows, again = (rows_of(tmp_path / f"{name}.jsonl") for name in ("a", "b"))
@@ -85,7 +87,7 @@ def test_repeats_of_a_random_policy_differ(verb, tmp_path):
     def key(row):
         return row["_ng_task_index"], row["_ng_rollout_index"]
 
-    assert 3 == len(first)
+    assert (3, 15) == (len(first), len(rows))
     assert sorted(rows, key=key) == sorted(again, key=key)
 
 

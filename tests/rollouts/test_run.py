@@ -303,12 +303,12 @@ def test_a_checkpoint_that_fails_stops_nobody(played, careful, tmp_path, monkeyp
     outcome, rows, watch = played(
         careful,
         count=9,
-        repeats=20,
+        repeats=5,
         checkpoint_dir=tmp_path / "ck",
-        checkpoint_seconds=0.1,
+        checkpoint_seconds=0.01,
     )
 
-    assert (Ending.COMPLETE, 180) == (outcome.ending, len(rows))
+    assert (Ending.COMPLETE, 45) == (outcome.ending, len(rows))
     assert any("no space left" in note for note in watch.notes)
 
 
