@@ -24,6 +24,9 @@ from ipistate.rollouts import process
 from ipistate.rollouts.process import ServerFailedError, ServerProcess, serve
 
 
+pytestmark = pytest.mark.once
+
+
 DEMO = [sys.executable, "-m", "ipistate", "demo"]
 
 

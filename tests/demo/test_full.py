@@ -19,6 +19,9 @@ from ipistate.demo.workplace import Workplace
 from ipistate.values import freeze
 
 
+pytestmark = pytest.mark.once
+
+
 DEMO = [sys.executable, "-m", "ipistate", "demo", "--full"]
 
 

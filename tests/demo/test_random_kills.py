@@ -24,6 +24,9 @@ from ipistate.demo.workplace import Workplace
 from ipistate.values import freeze
 
 
+pytestmark = pytest.mark.once
+
+
 ROUNDS, ROLLOUTS = {"deep": (50, 80)}.get(os.environ.get("HYPOTHESIS_PROFILE"), (2, 8))
 
 GOOD = Round(

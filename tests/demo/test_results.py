@@ -13,6 +13,9 @@ from ipistate.cli.verify import score
 from ipistate.demo.run import result_rows
 
 
+pytestmark = pytest.mark.once
+
+
 @pytest.fixture
 def rows(rollouts, recorded):
     """Return the result rows of the demo's own plan, without a server."""

@@ -71,6 +71,7 @@ def test_reading_gives_the_row_back(seed):
         assert one.trajectories == Trajectories.from_json(one.trajectories.to_json())
 
 
+@pytest.mark.once
 @given(seeds)
 def test_rows_are_sound(seed):
     """For any seed the audit finds nothing: no reference is wrong, none is loose."""
@@ -119,6 +120,7 @@ def many():
     ]
 
 
+@pytest.mark.once
 def test_ten_thousand_rows_are_distinct(many):
     """No two rows have one prompt, and no two one injected text."""
     prompts = {prompt for prompt, _ in many}

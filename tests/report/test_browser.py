@@ -18,6 +18,9 @@ from ipistate.report.chunk import Line, as_it_is
 from ipistate.report.work import Here
 
 
+pytestmark = pytest.mark.once
+
+
 playwright = pytest.importorskip("playwright.sync_api")
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

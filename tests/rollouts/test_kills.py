@@ -10,6 +10,9 @@ import pytest
 from killing import rounds
 
 
+pytestmark = pytest.mark.once
+
+
 FEW = os.environ.get("HYPOTHESIS_PROFILE") == "sample"
 ROUNDS = int(os.environ.get("IPISTATE_KILL_ROUNDS", "1" if FEW else "3"))
 SEED = 534

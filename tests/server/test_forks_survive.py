@@ -12,7 +12,7 @@ import pytest
 from ipistate.rollouts.process import ServerProcess, serve
 
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.once]
 
 CONTROL = "/ng-control/v1/checkpoint"
 TOKEN = "a-token"

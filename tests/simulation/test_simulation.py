@@ -14,6 +14,9 @@ from simulator.ledger import Violation
 from simulator.simulation import Simulation
 
 
+pytestmark = pytest.mark.once
+
+
 EVENTS = {"ci": 60_000, "deep": 1_000_000}.get(
     os.environ.get("HYPOTHESIS_PROFILE", "dev"), 20_000
 )
