@@ -451,3 +451,9 @@ def test_trajectories_are_read_strictly():
     assert {("wrong_type", "$.row"), ("unknown_member", "$.x")} == {
         (problem.code, problem.path) for problem in caught.value.problems
     }
+
+
+@pytest.mark.parametrize("ways", WAYS[:3], ids=lambda ways: ways.row)
+def test_trajectories_are_read_as_written(ways):
+    """A line of a side file is what it was made from."""
+    assert Trajectories.from_json(ways.to_json()) == ways

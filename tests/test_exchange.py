@@ -11,7 +11,7 @@ from hypothesis import given
 from ipistate import DecodeError, SchemaError, decode, encode
 from ipistate.builtin import rows, trajectories
 from ipistate.errors import MAX_PROBLEMS
-from ipistate.exchange import VerifyRequest, reply
+from ipistate.exchange import SeededRequest, VerifyRequest, reply
 from ipistate.testing import json_objects, json_values
 
 
@@ -277,3 +277,43 @@ def test_not_json(text):
     """Text that is not acceptable JSON is a decoding error, as everywhere."""
     with pytest.raises(DecodeError):
         VerifyRequest.from_json(text)
+
+
+@given(json_values(max_leaves=8))
+def test_a_world_is_an_object_or_named(value):
+    """A request may carry any object as its world, or null; anything else is named."""
+    text = json.dumps({**body(), "environment": value})
+    if value is None or isinstance(value, dict):
+        seeded = SeededRequest.from_json(text)
+        assert (value is None) == (seeded.seed is None)
+    else:
+        with pytest.raises(SchemaError, match=r"\$\.environment"):
+            SeededRequest.from_json(text)
+
+
+def test_without_a_world_nothing_is_assessed():
+    """A request without its world has effects that say so."""
+    row = body()
+    row.pop("environment", None)
+
+    effects = SeededRequest.from_document(row).verdict().effects
+
+    assert ("not_assessed", "no_seed") == (effects.outcome, effects.reason)
+
+
+def test_a_world_that_is_too_deep_is_named():
+    """An error inside of the world has a path that begins with its member."""
+    world = "[" * 201 + "]" * 201
+    text = json.dumps({**body(), "environment": {}}).replace(
+        '"environment": {}', f'"environment": {{"a": {world}}}'
+    )
+
+    with pytest.raises(ValueError, match=r"\$\.environment"):
+        SeededRequest.from_json(text)
+
+
+def test_with_its_world_effects_are_reported():
+    """A request with its world says what the calls did to it."""
+    verdict = SeededRequest.from_document(body()).verdict()
+
+    assert ("followed", True) == (verdict.effects.outcome, verdict.effects.effective)
