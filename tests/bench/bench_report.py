@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import shutil
 import subprocess
 import sys
@@ -73,9 +72,8 @@ def _command(stored: Path, page: Path) -> Row:
     began = perf_counter()
     subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
     seconds = perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     sizes = [f"{one.stat().st_size / 1e6:.0f} MB" for one in (stored, page)]
-    note = f"{sizes[0]} become {sizes[1]}, at most {peak:.0f} MB of memory a process"
+    note = f"{sizes[0]} become {sizes[1]}"
     return _row(f"report of {ROLLOUTS:,} rollouts", seconds, SECONDS, note)
 
 
