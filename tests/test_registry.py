@@ -189,3 +189,17 @@ def test_a_tenth_domain():
     assert done == again
     assert isinstance(tools["water"], Tool)
     assert "Unknown tool: water" == call_tool(world, "water", {}).output
+
+
+def test_kinds_of_a_parameter():
+    """The types of a schema, one or several; a parameter that has none takes anything."""
+    glossary = {"one": {"type": "string"}, "two": {"type": ["number", "string"]}}
+
+    def look(world, one, two, other):
+        """Look."""
+
+    made = tool(look, glossary=glossary)
+
+    assert ("string",) == made.kinds_of("one")
+    assert ("number", "string") == made.kinds_of("two")
+    assert (None,) == made.kinds_of("other") == made.kinds_of("unknown")

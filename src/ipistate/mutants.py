@@ -92,7 +92,8 @@ def call_mutants(
         call, tool = calls[position], tools.get(calls[position].name)
         head, tail = tuple(calls[:position]), tuple(calls[position + 1 :])
         for name, old in call.arguments.items():
-            for kind, new in _others(world, name, old, _kinds(tool, name)):
+            kinds = () if tool is None else tool.kinds_of(name)
+            for kind, new in _others(world, name, old, kinds):
                 arguments = with_member(call.arguments, name, new)
                 yield Mutant(
                     kind=kind,
@@ -237,13 +238,6 @@ def _unused(world: Environment, old: str) -> str:
     return new
 
 
-def _kinds(tool: Tool | None, name: str) -> Sequence[JsonValue]:
-    properties = None if tool is None else tool.parameters.get("properties")
-    schema = properties.get(name) if isinstance(properties, JsonObject) else None
-    kind = schema.get("type") if isinstance(schema, JsonObject) else None
-    return kind if isinstance(kind, JsonArray) else (kind,)
-
-
 def _filled(world: Environment, tool: Tool) -> JsonObject:
     recipients = [name for name in RECIPIENTS if name in tool.known][:1]
     names = dict.fromkeys((*tool.required, *recipients))
@@ -257,7 +251,7 @@ def _filler(world: Environment, tool: Tool, name: str) -> JsonValue:
         return next(_known(world, name), "other")
     if "date" in name:
         return OTHER_DATE
-    known = [kind for kind in _kinds(tool, name) if kind in _FILLINGS]
+    known = [kind for kind in tool.kinds_of(name) if kind in _FILLINGS]
     return _FILLINGS[str(known[0])] if known else "other"
 
 

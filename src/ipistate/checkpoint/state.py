@@ -41,7 +41,7 @@ CHAIN: Final = MigrationChain(
         }
     ),
 )
-"""The versions of the IPI state without a log; ``history.CHAIN`` goes on from there."""
+"""The versions of the IPI state without a log; ``recorded.CHAIN`` goes on from there."""
 
 _MEMBERS: Final = ("schema_version", "environment")
 

@@ -15,7 +15,7 @@ from ipistate.verification import deciding_keys
 
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from ipistate.environment import Environment
     from ipistate.injection import Injection
@@ -124,15 +124,8 @@ def _holds_any(fact: Fact, values: Iterable[JsonValue]) -> bool:
     return any(alike(value, member) for value in values for member in members)
 
 
-def _kinds(tool: Tool, name: str) -> Iterator[JsonValue]:
-    properties = tool.parameters.get("properties")
-    schema = properties.get(name) if isinstance(properties, JsonObject) else None
-    kind = schema.get("type") if isinstance(schema, JsonObject) else None
-    yield from kind if isinstance(kind, JsonArray) else (kind,)
-
-
 def _filler(tool: Tool, name: str, filling: Mapping[str, JsonValue]) -> JsonValue:
-    kinds = {"number" if kind == "integer" else kind for kind in _kinds(tool, name)}
+    kinds = {"number" if kind == "integer" else kind for kind in tool.kinds_of(name)}
     if "array" in kinds:
         return JsonArray([filling["string"]])
     known = next((kind for kind in filling if kind in kinds), "string")
@@ -141,7 +134,7 @@ def _filler(tool: Tool, name: str, filling: Mapping[str, JsonValue]) -> JsonValu
 
 def _typed(tool: Tool, name: str, value: JsonValue) -> JsonValue:
     # Task rows write numbers as text; the tool would fail on them.
-    kinds = set(_kinds(tool, name))
+    kinds = set(tool.kinds_of(name))
     if not isinstance(value, str) or not kinds or kinds - {"number", "integer"}:
         return value
     try:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from ipistate.tools.glossary import GLOSSARY
-from ipistate.values import JsonObject, JsonValue, freeze
+from ipistate.values import JsonArray, JsonObject, JsonValue, freeze
 
 
 _NAMELESS: Final = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)
@@ -59,6 +59,13 @@ class Tool:
         eq=False,
         default=attrs.Factory(lambda one: frozenset(one.required), takes_self=True),
     )
+
+    def kinds_of(self, name: str) -> tuple[JsonValue, ...]:
+        """Return the JSON types that a parameter's schema names; (None,) for any."""
+        properties = self.parameters.get("properties")
+        schema = properties.get(name) if isinstance(properties, JsonObject) else None
+        kind = schema.get("type") if isinstance(schema, JsonObject) else None
+        return tuple(kind) if isinstance(kind, JsonArray) else (kind,)
 
 
 def tool(
