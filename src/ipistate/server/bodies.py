@@ -18,12 +18,15 @@ from ipistate.errors import (
     preview,
 )
 from ipistate.server.replies import detail, invalid
+from ipistate.values import JsonArray, JsonObject
 
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import Receive, Scope, Send
+
+    from ipistate.values import JsonValue
 
 _JSON: Final = re.compile(
     r"application/(?:json|[^;\s/]+\+json)\s*(?:;.*)?", re.IGNORECASE | re.DOTALL
@@ -104,3 +107,18 @@ def object_of(tree: Any, *path: str) -> dict[str, Any]:
         return cast("dict[str, Any]", tree)
     where, shown = json_path(path), preview(tree)
     raise SchemaError("wrong_type", "expected an object", where, shown)
+
+
+def count_ids(document: JsonValue, limit: int) -> None:
+    """Refuse a body that names too many ids, before each of them is looked at.
+
+    Raises:
+        SchemaError: ``too_many_ids``.
+    """
+    if not isinstance(document, JsonObject):
+        return
+    for name in ("episode_ids", "rollout_ids"):
+        ids = document.get(name)
+        if isinstance(ids, JsonArray) and len(ids) > limit:
+            message = f"a call names at most {limit:,} ids"
+            raise SchemaError("too_many_ids", message, f"$.{name}", preview(ids))

@@ -12,13 +12,11 @@ from starlette.routing import Route
 
 from ipistate.checkpoint.operations import OPERATIONS
 from ipistate.codec import decode
-from ipistate.errors import SchemaError, preview
 from ipistate.schema import structure
-from ipistate.server.bodies import json_body
+from ipistate.server.bodies import count_ids, json_body
 from ipistate.server.replies import json_reply
 from ipistate.server.shell import code_of
 from ipistate.server.token import authorized
-from ipistate.values import JsonArray, JsonObject
 
 
 if TYPE_CHECKING:
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from ipistate.server.settings import ServerSettings
     from ipistate.server.shell import Shell
     from ipistate.server.token import Handler
-    from ipistate.values import JsonValue
 
 PREFIX: Final = "/ng-control/v1/checkpoint"
 
@@ -82,21 +79,6 @@ class ControlPlane:
             return json_reply(reply.document, reply.status)
 
         return operate
-
-
-def count_ids(document: JsonValue, limit: int) -> None:
-    """Refuse a body that names too many ids, before each of them is looked at.
-
-    Raises:
-        SchemaError: ``too_many_ids``.
-    """
-    if not isinstance(document, JsonObject):
-        return
-    for name in ("episode_ids", "rollout_ids"):
-        ids = document.get(name)
-        if isinstance(ids, JsonArray) and len(ids) > limit:
-            message = f"a call names at most {limit:,} ids"
-            raise SchemaError("too_many_ids", message, f"$.{name}", preview(ids))
 
 
 def _note(name: str, body: Operation, reply: Reply | None, seconds: float) -> None:

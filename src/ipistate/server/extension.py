@@ -23,8 +23,7 @@ from ipistate.diff import diff
 from ipistate.errors import IpiStateError, SchemaError, preview
 from ipistate.schema import refuse, structure, unstructure
 from ipistate.server.births import MAX_FORKS, Birth, ForkBody, read_import
-from ipistate.server.bodies import json_body, object_of
-from ipistate.server.control import count_ids
+from ipistate.server.bodies import count_ids, json_body, object_of
 from ipistate.server.dataplane import not_seeded
 from ipistate.server.gate import PASSAGE
 from ipistate.server.replies import json_reply
