@@ -27,7 +27,7 @@ from ipistate import (
 from ipistate.codec import render
 from ipistate.diff import Count, Diff
 from ipistate.errors import EncodeError, json_path
-from ipistate.operation import Operation
+from ipistate.operation import Change
 from ipistate.testing import json_names, json_values, plain_json, scenarios, worlds
 from ipistate.tools import RECORDS
 from ipistate.values import MAX_DEPTH
@@ -390,9 +390,7 @@ def test_repeated_elements_are_no_trap():
 def test_operations(before, after, operations):
     """The smallest cases, each with its operations."""
     found = diff(freeze(before), freeze(after))
-    expected = [
-        Operation(op, path, freeze(v), freeze(o)) for op, path, v, o in operations
-    ]
+    expected = [Change(op, path, freeze(v), freeze(o)) for op, path, v, o in operations]
 
     assert render(freeze([[*one.path, one.value, one.old] for one in expected])) == (
         render(freeze([[*one.path, one.value, one.old] for one in found.operations]))

@@ -16,7 +16,7 @@ from ipistate.errors import (
 )
 from ipistate.injection import Injection
 from ipistate.metrics import aggregate
-from ipistate.operation import Operation
+from ipistate.operation import Change
 from ipistate.resistance import Resistance, resistance
 from ipistate.session import IdempotencyError, Session, SessionRangeError, Step
 from ipistate.task import Task
@@ -28,6 +28,7 @@ from ipistate.verifier import Verdict, verify
 
 __all__ = [
     "TOOLS",
+    "Change",
     "CheckpointError",
     "DecodeError",
     "Diff",
@@ -42,7 +43,6 @@ __all__ = [
     "JsonArray",
     "JsonObject",
     "JsonValue",
-    "Operation",
     "Resistance",
     "SchemaError",
     "Session",

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
-Freeze: TypeAlias = "Callable[[Any], JsonValue]"
+Adopt: TypeAlias = "Callable[[Any], JsonValue]"
 
 # orjson reads every integer beyond 64 bits as a float of at least this size.
 _INEXACT: Final = 2.0**63
@@ -66,7 +66,7 @@ def decode(data: bytes | bytearray | memoryview | str) -> JsonValue:
 
 
 def decode_as(
-    data: bytes | bytearray | memoryview | str, build: Callable[[Any, Freeze], T]
+    data: bytes | bytearray | memoryview | str, build: Callable[[Any, Adopt], T]
 ) -> T:
     """Parse a JSON text and build a value from the plain tree, which nobody else holds.
 
@@ -93,7 +93,7 @@ def decode_as(
         ) from None
 
 
-def _build_fast(tree: Any, build: Callable[[Any, Freeze], T]) -> T:
+def _build_fast(tree: Any, build: Callable[[Any, Adopt], T]) -> T:
     adopted: set[int] = set()
 
     def adopt(part: Any) -> JsonValue:

@@ -15,7 +15,7 @@ import attrs
 
 from ipistate.alignment import gaps
 from ipistate.environment import Environment
-from ipistate.operation import Operation, Path
+from ipistate.operation import Change, Path
 from ipistate.values import (
     JsonArray,
     JsonObject,
@@ -43,7 +43,7 @@ class Count:
 class Diff:
     """The operations that turn one value into another, in their order; false if none."""
 
-    operations: tuple[Operation, ...] = ()
+    operations: tuple[Change, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.operations)
@@ -89,7 +89,7 @@ class Diff:
         return {name: Count(added[name], removed[name], sums[name]) for name in names}
 
 
-def _moved(operations: list[Operation]) -> set[Path]:
+def _moved(operations: list[Change]) -> set[Path]:
     # An index may be removed and added again, and mean two elements.
     named = [one for one in operations if isinstance(one.path[-1], str)]
     gone = {one.path for one in named if one.op == "remove"}
@@ -102,7 +102,7 @@ def _entries(path: Path, value: JsonValue) -> int:
 
 
 # A comparison that is still to be made is a step, too.
-_Step: TypeAlias = "Operation | Iterator[_Step]"
+_Step: TypeAlias = "Change | Iterator[_Step]"
 
 
 def diff(before: Environment | JsonValue, after: Environment | JsonValue) -> Diff:
@@ -116,12 +116,12 @@ def diff(before: Environment | JsonValue, after: Environment | JsonValue) -> Dif
     Raises:
         EncodeError: A value is plain Python data that is not JSON.
     """
-    operations: list[Operation] = []
+    operations: list[Change] = []
     # A stack of our own, so that deep worlds do not depend on the interpreter's.
     waiting = [_compared((), _document(before), _document(after))]
     while waiting:
         for step in waiting[-1]:
-            if isinstance(step, Operation):
+            if isinstance(step, Change):
                 operations.append(step)
             else:
                 waiting.append(step)
@@ -143,7 +143,7 @@ def _compared(path: Path, before: JsonValue, after: JsonValue) -> Iterator[_Step
     elif isinstance(before, JsonArray) and isinstance(after, JsonArray):
         yield _elements(path, before, after)
     elif not identical(before, after):
-        yield Operation("replace", path, after, before)
+        yield Change("replace", path, after, before)
 
 
 def _members(path: Path, before: JsonObject, after: JsonObject) -> Iterator[_Step]:
@@ -155,15 +155,15 @@ def _members(path: Path, before: JsonObject, after: JsonObject) -> Iterator[_Ste
     if path and (moving > length or (another and not moving)):
         # More would move than stay; or nothing stays of an entry. Collections are
         # compared entry by entry even then, to be counted.
-        yield Operation("replace", path, after, before)
+        yield Change("replace", path, after, before)
         return
     for name in _without(names, kept):
-        yield Operation("remove", (*path, name), None, before[name])
+        yield Change("remove", (*path, name), None, before[name])
     olds = map(before.__getitem__, kept)
     for name in compress(kept, map(is_not, olds, after.values())):
         yield from _compared((*path, name), before[name], after[name])
     for name in added:
-        yield Operation("add", (*path, name), after[name])
+        yield Change("add", (*path, name), after[name])
 
 
 def _kept(names: list[str], wanted: list[str]) -> int:
@@ -193,6 +193,6 @@ def _elements(path: Path, before: JsonArray, after: JsonArray) -> Iterator[_Step
         # From the last to the first, so that each index is that of the old array.
         for old in reversed(olds[shared:]):
             place = start + old - olds.start
-            yield Operation("remove", (*path, place), None, before[old])
+            yield Change("remove", (*path, place), None, before[old])
         for new in news[shared:]:
-            yield Operation("add", (*path, new), after[new])
+            yield Change("add", (*path, new), after[new])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
-from ipistate.codec import Freeze, decode_as, encode
+from ipistate.codec import Adopt, decode_as, encode
 from ipistate.errors import SchemaError, preview
 from ipistate.values import JsonObject, freeze
 
@@ -54,7 +54,7 @@ class Environment:
         return decode_as(data, cls._adopted)
 
     @classmethod
-    def _adopted(cls, tree: Any, adopt: Freeze) -> Self:
+    def _adopted(cls, tree: Any, adopt: Adopt) -> Self:
         return cls(adopt(tree))  # type: ignore[arg-type]
 
     def to_json(self) -> bytes:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import attrs
 
-from ipistate.codec import Freeze, decode_as
+from ipistate.codec import Adopt, decode_as
 from ipistate.effects import Effects
 from ipistate.environment import Environment
 from ipistate.errors import (
@@ -71,7 +71,7 @@ class VerifyRequest:
         return decode_as(data, cls.built)
 
     @classmethod
-    def built(cls, tree: Any, adopt: Freeze) -> Self:
+    def built(cls, tree: Any, adopt: Adopt) -> Self:
         """Check a body whose members are still to be frozen."""
         if isinstance(tree, dict):
             members = cast("dict[str, Any]", tree)
@@ -133,7 +133,7 @@ class SeededRequest:
         return decode_as(data, cls._built)
 
     @classmethod
-    def _built(cls, tree: Any, adopt: Freeze) -> Self:
+    def _built(cls, tree: Any, adopt: Adopt) -> Self:
         request = VerifyRequest.built(tree, adopt)
         world = tree.get("environment")
         if world is None:

@@ -43,7 +43,7 @@ _LONG: Final = 1_000
 
 
 @attrs.frozen
-class Address:
+class EmailAddress:
     """An e-mail address without its display name."""
 
     mailbox: str
@@ -51,7 +51,7 @@ class Address:
     """What stands behind the first ``+`` of the local part."""
     domain: str
 
-    def covers(self, other: Address) -> bool:
+    def covers(self, other: EmailAddress) -> bool:
         """Tell whether mail to ``other`` is mail to this one: without a tag, to any."""
         same = self.mailbox == other.mailbox and self.domain == other.domain
         return same and (self.tag is None or self.tag == other.tag)
@@ -139,7 +139,7 @@ def follows(
     )
 
 
-def addresses(value: JsonValue) -> tuple[Address, ...]:
+def addresses(value: JsonValue) -> tuple[EmailAddress, ...]:
     """Read one address or a list of them; empty if any part of it is none."""
     if isinstance(value, list):
         lists = [addresses(element) for element in value]
@@ -155,7 +155,7 @@ def addresses(value: JsonValue) -> tuple[Address, ...]:
     return () if whole is None else (whole,)
 
 
-def _address(text: str) -> Address | None:
+def _address(text: str) -> EmailAddress | None:
     bare = _COMMENT.sub("", text).strip()
     named = _NAMED.fullmatch(bare)
     bare = named[1].strip() if named else bare
@@ -163,7 +163,7 @@ def _address(text: str) -> Address | None:
         bare = bare.removeprefix(_MAILTO).partition("?")[0]
         bare = fold(_ESCAPE.sub(lambda code: chr(int(code[1], 16)), bare))
     found = _MAILBOX.fullmatch(bare)
-    return None if found is None else Address(*found.groups())
+    return None if found is None else EmailAddress(*found.groups())
 
 
 def _parts(text: str) -> list[str]:

@@ -12,7 +12,7 @@ from ipistate.errors import Problem, SchemaError, preview
 from ipistate.values import JsonObject
 
 
-Step: TypeAlias = Callable[[JsonObject], JsonObject]
+Migration: TypeAlias = Callable[[JsonObject], JsonObject]
 """Writes a document of one version as a document of the next; changes nothing."""
 
 _WHERE: Final = "$.schema_version"
@@ -27,7 +27,7 @@ class MigrationChain:
     """
 
     newest: int
-    steps: Mapping[int, Step] = MappingProxyType({})
+    steps: Mapping[int, Migration] = MappingProxyType({})
     elsewhere: Mapping[int, str] = MappingProxyType({})
     """Newer versions that others read, and what to do with a document of one."""
 
@@ -73,7 +73,7 @@ class MigrationChain:
         return document
 
 
-def _stepped(step: Step, version: int, document: JsonObject) -> JsonObject:
+def _stepped(step: Migration, version: int, document: JsonObject) -> JsonObject:
     try:
         stepped = step(document)
     except SchemaError:

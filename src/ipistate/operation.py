@@ -23,7 +23,7 @@ _SIGNS: Final = {"add": "+", "remove": "-", "replace": "~"}
 
 
 @attrs.frozen
-class Operation:
+class Change:
     """One operation of JSON Patch (RFC 6902), and what it does away with."""
 
     op: Op

@@ -42,7 +42,7 @@ from ipistate.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ipistate.codec import Freeze
+    from ipistate.codec import Adopt
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ def structure(document: object, record: type[T]) -> T:
         raise
 
 
-def adopt_members(tree: Any, adopt: Freeze) -> object:
+def adopt_members(tree: Any, adopt: Adopt) -> object:
     """Freeze the members of a wrapper one by one, each with the full depth to itself.
 
     For ``codec.decode_as``; what is not an object is left to ``structure`` to refuse.

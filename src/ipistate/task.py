@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 
 import attrs
 
-from ipistate.codec import Freeze, decode_as, encode
+from ipistate.codec import Adopt, decode_as, encode
 from ipistate.environment import Environment
 from ipistate.errors import DecodeError, SchemaError, json_path
 from ipistate.injection import Injection
@@ -62,7 +62,7 @@ class Task:
         return structure(row, cls)
 
     @classmethod
-    def _built(cls, tree: Any, adopt: Freeze) -> Self:
+    def _built(cls, tree: Any, adopt: Adopt) -> Self:
         return structure(adopt_members(tree, adopt), cls)
 
     def to_document(self) -> JsonObject:

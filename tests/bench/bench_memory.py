@@ -14,7 +14,7 @@ from report import Row
 from worlds import clinic, task_row
 
 from ipistate import JsonObject, call_tool
-from ipistate.server.pool import SeedPool
+from ipistate.server.pool import SeedCache
 from ipistate.server.settings import ServerSettings
 
 
@@ -37,7 +37,7 @@ def rows() -> Iterator[Row]:
 
 def _ours(worlds: list[dict[str, Any]], calls: int) -> list[object]:
     # The bodies of a task's rollouts differ, so that the pool must find equal worlds.
-    pool = SeedPool(ServerSettings().seed_pool_bytes)
+    pool = SeedCache(ServerSettings().seed_pool_bytes)
     sessions: list[object] = [pool]
     for number, world in enumerate(worlds):
         for rollout in range(_ROLLOUTS):

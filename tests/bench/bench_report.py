@@ -18,7 +18,7 @@ from report import Row, duration
 from ipistate.codec import encode
 from ipistate.demo.trace import output_items
 from ipistate.generate import generate
-from ipistate.report.chunk import Line, chunk
+from ipistate.report.chunk import ReportLine, chunk
 from ipistate.transition import replay
 from ipistate.values import JsonObject, trusted_object
 
@@ -56,7 +56,7 @@ def _rollouts() -> Iterator[bytes]:
 
 def _alone(stored: Path) -> Row:
     with stored.open("rb") as file:
-        lines = [Line(number, next(file)) for number in range(1, 501)]
+        lines = [ReportLine(number, next(file)) for number in range(1, 501)]
     times: list[float] = []
     for start in range(0, 500, 50):
         began = thread_time()

@@ -20,10 +20,10 @@ from servers import Served, served
 
 from ipistate import builtin
 from ipistate.codec import encode
-from ipistate.policies import Reply, ScriptedPolicy, Scripts, input_messages
+from ipistate.policies import PolicyReply, ScriptedPolicy, Scripts, input_messages
 from ipistate.rollouts.configuration import Configuration
 from ipistate.rollouts.records import RunFiles, opened
-from ipistate.rollouts.run import Order, Outcome, run
+from ipistate.rollouts.run import RunOrder, RunOutcome, run
 from ipistate.rollouts.tasks import TaskFile, open_tasks
 from ipistate.trajectories import by_row
 from ipistate.values import JsonObject
@@ -59,7 +59,7 @@ def rows() -> Iterator[Row]:
 class _Known:
     """Has every reply ready, by the user's words and the length of the conversation."""
 
-    replies: dict[tuple[str, int], Reply]
+    replies: dict[tuple[str, int], PolicyReply]
     name: str = "known"
 
     @classmethod
@@ -67,7 +67,7 @@ class _Known:
         """Ask the careful policy for every turn of every row once."""
         ways = by_row(builtin.trajectories(), len(tasks))
         careful = ScriptedPolicy("careful", Scripts.of(tasks.tasks(), ways))
-        replies: dict[tuple[str, int], Reply] = {}
+        replies: dict[tuple[str, int], PolicyReply] = {}
         for row, task in enumerate(tasks.tasks()):
             said = list(input_messages(task.responses_create_params))
             for turn in range(len(ways[row].benign) + 1):
@@ -78,7 +78,7 @@ class _Known:
 
     async def respond(
         self, conversation: Sequence[JsonObject], tools: Sequence[JsonObject]
-    ) -> Reply:
+    ) -> PolicyReply:
         """Look the reply up."""
         del tools
         return self.replies[str(conversation[1]["content"]), len(conversation)]
@@ -126,7 +126,7 @@ class _Nobody:
 
 async def _runner(
     folder: Path, number: int, server: Served, tasks: TaskFile, policy: _Known
-) -> Outcome:
+) -> RunOutcome:
     configuration = Configuration(
         tasks_sha256=tasks.sha256,
         tasks=len(tasks),
@@ -137,7 +137,7 @@ async def _runner(
         seed=number,
         effects=False,
     )
-    order = Order(
+    order = RunOrder(
         tasks=tasks,
         configuration=configuration,
         policies=(policy,),

@@ -12,7 +12,7 @@ from report import Row, row
 from worlds import clinic, task_row
 
 from ipistate.server.collector import spare_the_old
-from ipistate.server.pool import SeedPool
+from ipistate.server.pool import SeedCache
 
 
 _FLOOR = "json.loads + copy.deepcopy"
@@ -29,9 +29,9 @@ def rows() -> Iterator[Row]:
         return copy.deepcopy(json.loads(body)["environment"])
 
     floor = fresh(lambda: body, load, 20)
-    new = fresh(lambda: SeedPool(_POOL_BYTES), lambda pool: pool.seed(body), 20)
+    new = fresh(lambda: SeedCache(_POOL_BYTES), lambda pool: pool.seed(body), 20)
     yield row("seed 50 kB, new row", _FLOOR, compare(new, floor), 0.2)
-    pool = SeedPool(_POOL_BYTES)
+    pool = SeedCache(_POOL_BYTES)
     copies = iter(lambda: bytes(bytearray(body)), None)
     again = fresh(lambda: next(copies), pool.seed, 100)
     yield row("seed 50 kB, same bytes again", _FLOOR, compare(again, floor), 0.03)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate.checkpoint.events import RequestEnded
-from ipistate.checkpoint.report import Report
+from ipistate.checkpoint.report import Readiness
 
 
 def sessions(shell):
@@ -219,7 +219,9 @@ def test_counts_return_to_zero(shell_class, kinds):
 
 def test_a_report_lists_at_most_100_blockers():
     """The list is capped, the number is not."""
-    report = Report(inflight=0, sessions=0, blockers=tuple(f"r{n}" for n in range(120)))
+    report = Readiness(
+        inflight=0, sessions=0, blockers=tuple(f"r{n}" for n in range(120))
+    )
 
     document = report.to_document()
 

@@ -7,7 +7,7 @@ from ipistate.checkpoint import actions as do
 from ipistate.checkpoint import events as on
 from ipistate.checkpoint.machine import Settings, handle, start
 from ipistate.checkpoint.operations import CommitBody
-from ipistate.checkpoint.requests import Requests
+from ipistate.checkpoint.requests import WaitingRequests
 from ipistate.errors import CheckpointError, SchemaError
 
 
@@ -227,7 +227,7 @@ def test_a_commit_that_is_no_longer_ready_is_refused(shell):
     """Readiness is looked at again, because participants freeze in an order."""
     shell.prepared()
     shell.model = None
-    admitted = Requests.of([on.RequestArrived(99, "/t", "s")])
+    admitted = WaitingRequests.of([on.RequestArrived(99, "/t", "s")])
     gate = attrs.evolve(shell.participant.gate, admitted=admitted)
     shell.participant = attrs.evolve(shell.participant, gate=gate)
     shell.admitted[99] = gate.admitted[99]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate.checkpoint.events import RequestArrived
-from ipistate.checkpoint.requests import Requests
+from ipistate.checkpoint.requests import WaitingRequests
 
 
 def request(number):
@@ -20,7 +20,7 @@ def request(number):
 )
 def test_it_equals_a_dict(first, changes):
     """Additions go last, removals keep the order, and old versions stay."""
-    requests = Requests.of(request(number) for number in first)
+    requests = WaitingRequests.of(request(number) for number in first)
     expected, history = {number: request(number) for number in first}, []
     for adds, number in changes:
         history.append((requests, dict(expected)))
@@ -41,8 +41,8 @@ def test_it_equals_a_dict(first, changes):
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 128, 200])
 def test_requests_are_found_and_removed_in_every_piece(count):
     """One by one or all at once; of those that are gone no piece is kept."""
-    built = Requests.of(map(request, range(count)))
-    grown = Requests()
+    built = WaitingRequests.of(map(request, range(count)))
+    grown = WaitingRequests()
     for number in range(count):
         grown = grown.added(request(number))
     assert built == grown
@@ -56,7 +56,7 @@ def test_requests_are_found_and_removed_in_every_piece(count):
 
 def test_an_unknown_request_is_not_there():
     """Removing it gives the same map."""
-    requests = Requests.of(map(request, range(70))).added(request(100))
+    requests = WaitingRequests.of(map(request, range(70))).added(request(100))
 
     assert requests is requests.removed(70)
     assert None is requests.get(70)
@@ -66,4 +66,4 @@ def test_an_unknown_request_is_not_there():
 
 def test_it_shows_its_requests():
     """As a dict would, in order."""
-    assert f"Requests({ {1: request(1)} })" == repr(Requests().added(request(1)))
+    assert f"Requests({ {1: request(1)} })" == repr(WaitingRequests().added(request(1)))

@@ -15,18 +15,18 @@ import httpx
 import pytest
 
 from ipistate.coordination import (
-    Address,
     ControlClient,
     CoordinationError,
     Failure,
-    Reason,
+    FailureReason,
+    ServerAddress,
 )
 from ipistate.coordination.failures import RestoreFailedError
 from ipistate.coordination.replies import ResumeReply
 
 
 pytestmark = pytest.mark.anyio
-SERVER = Address("ipi", "http://ipi.test/base")
+SERVER = ServerAddress("ipi", "http://ipi.test/base")
 DONE = {"phase": "idle", "idempotent": True}
 
 
@@ -85,7 +85,7 @@ async def test_refusals(called, status, body, code, detail):
         Failure(
             server=SERVER,
             operation="resume",
-            reason=Reason.REFUSED,
+            reason=FailureReason.REFUSED,
             status=status,
             code=code,
             detail=detail,
@@ -114,7 +114,7 @@ async def test_invalid_replies(called, body, told):
     """A 200 that is not the operation's reply is a failure."""
     failure = await called(lambda _: httpx.Response(200, content=body))
 
-    assert (Reason.INVALID_REPLY, 200) == (failure.reason, failure.status)
+    assert (FailureReason.INVALID_REPLY, 200) == (failure.reason, failure.status)
     assert told in failure.detail
 
 
@@ -130,7 +130,7 @@ async def test_broken_connections(called, error):
 
     failure = await called(answer)
 
-    assert (Reason.UNREACHABLE, None) == (failure.reason, failure.status)
+    assert (FailureReason.UNREACHABLE, None) == (failure.reason, failure.status)
     assert failure.detail
 
 
@@ -143,7 +143,7 @@ async def test_addresses_that_no_library_can_use(called, error):
 
     failure = await called(answer)
 
-    assert Reason.UNREACHABLE is failure.reason
+    assert FailureReason.UNREACHABLE is failure.reason
 
 
 async def test_cookies_are_not_kept(control):
@@ -169,7 +169,7 @@ async def test_endless_answers(called, monkeypatch):
 
     failure = await called(lambda _: httpx.Response(200, content=b"x" * 101))
 
-    assert Reason.INVALID_REPLY is failure.reason
+    assert FailureReason.INVALID_REPLY is failure.reason
     assert "longer than 100 bytes" == failure.detail
 
 
@@ -181,7 +181,7 @@ async def test_no_answer_in_time(called):
 
     failure = await called(answer, seconds=0.01)
 
-    assert Reason.TIMED_OUT == failure.reason
+    assert FailureReason.TIMED_OUT == failure.reason
 
 
 async def test_connections_are_tried_three_times(control):
@@ -206,7 +206,7 @@ async def test_connections_are_tried_three_times(control):
             0.2, lambda: starting.append(loop.create_task(server.start_serving()))
         )
         began = time.monotonic()
-        reply = await client.status(Address("x", url), ResumeReply, 5.0)
+        reply = await client.status(ServerAddress("x", url), ResumeReply, 5.0)
         waited = time.monotonic() - began
         server.close()
         await server.wait_closed()
@@ -221,9 +221,9 @@ async def test_server_that_is_down(control):
     with socket.socket() as unheard:
         unheard.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unheard.getsockname()[1]}"
-        failure = await client.status(Address("x", url), ResumeReply, 5.0)
+        failure = await client.status(ServerAddress("x", url), ResumeReply, 5.0)
 
-    assert Reason.UNREACHABLE == failure.reason
+    assert FailureReason.UNREACHABLE == failure.reason
 
 
 @pytest.mark.parametrize("token", ["", " a", "a\n", "é", "a\x00"])
@@ -253,8 +253,8 @@ def test_missing_httpx_names_the_extra(monkeypatch):
 def test_errors_survive_pickling():
     """An error takes its failures to another process."""
     failures = [
-        Failure(server=SERVER, operation="retire", reason=Reason.TIMED_OUT),
-        Failure(server=SERVER, operation="x", reason=Reason.REFUSED, code="c"),
+        Failure(server=SERVER, operation="retire", reason=FailureReason.TIMED_OUT),
+        Failure(server=SERVER, operation="x", reason=FailureReason.REFUSED, code="c"),
     ]
     for error in (
         CoordinationError.of(failures),
@@ -273,11 +273,11 @@ def test_what_an_error_says():
     """An error names operation, server and cause of each failure."""
     error = CoordinationError.of(
         [
-            Failure(server=SERVER, operation="retire", reason=Reason.TIMED_OUT),
+            Failure(server=SERVER, operation="retire", reason=FailureReason.TIMED_OUT),
             Failure(
                 server=SERVER,
                 operation="retire",
-                reason=Reason.REFUSED,
+                reason=FailureReason.REFUSED,
                 status=409,
                 code="deadline_exceeded",
                 detail="too late",

@@ -10,8 +10,8 @@ from ipistate.checkpoint.episode import EpisodeId
 from ipistate.coordination import (
     Coordinator,
     Failure,
+    FailureReason,
     OperationFailedError,
-    Reason,
     RestoreFailedError,
 )
 
@@ -266,7 +266,9 @@ async def test_calls_have_their_deadline_and_five_seconds(deployment, coordinato
     class Spy:
         async def operate(self, server, operation, *given):
             bounds.append(given[-1])
-            return Failure(server=server, operation=operation, reason=Reason.TIMED_OUT)
+            return Failure(
+                server=server, operation=operation, reason=FailureReason.TIMED_OUT
+            )
 
     for deadline in (1010.0, 990.0):
         spied = Coordinator(coordinator.participants[:1], Spy(), clock=lambda: 1000.0)

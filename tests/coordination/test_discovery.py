@@ -9,9 +9,9 @@ import pytest
 
 from ipistate.coordination import (
     DiscoveryError,
+    FailureReason,
     Kind,
     Participant,
-    Reason,
     discover,
     discover_urls,
     discovery,
@@ -55,13 +55,13 @@ async def test_kind_is_what_the_server_reports(deployment, client):
 @pytest.mark.parametrize(
     ("status", "document", "reason"),
     [
-        (200, {"kind": "gateway"}, Reason.INVALID_REPLY),
-        (200, {}, Reason.INVALID_REPLY),
-        (200, None, Reason.INVALID_REPLY),
-        (401, {"error": {"code": "unauthorized", "detail": ""}}, Reason.REFUSED),
-        (204, None, Reason.REFUSED),
-        (405, {"detail": "Method Not Allowed"}, Reason.REFUSED),
-        (500, "boom", Reason.REFUSED),
+        (200, {"kind": "gateway"}, FailureReason.INVALID_REPLY),
+        (200, {}, FailureReason.INVALID_REPLY),
+        (200, None, FailureReason.INVALID_REPLY),
+        (401, {"error": {"code": "unauthorized", "detail": ""}}, FailureReason.REFUSED),
+        (204, None, FailureReason.REFUSED),
+        (405, {"detail": "Method Not Allowed"}, FailureReason.REFUSED),
+        (500, "boom", FailureReason.REFUSED),
     ],
 )
 async def test_any_other_answer_fails(deployment, client, status, document, reason):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ipistate.coordination import Address, Kind, Participant
+from ipistate.coordination import Kind, Participant, ServerAddress
 from ipistate.coordination.participants import addresses
 from ipistate.errors import SchemaError
 
@@ -23,7 +23,9 @@ def test_every_server_type_is_an_address():
         "a": entry(entrypoint="app.py"),
     }
 
-    assert [Address(name, "http://h:80") for name in "abcd"] == [*addresses(deployment)]
+    assert [ServerAddress(name, "http://h:80") for name in "abcd"] == [
+        *addresses(deployment)
+    ]
 
 
 @pytest.mark.parametrize("other", [None, 7, "text", [], {}, {"datasets": {"x": {}}}])
@@ -34,7 +36,9 @@ def test_other_entries_are_no_servers(other):
 
 def test_ipv6_hosts_stand_in_brackets():
     """An IPv6 address becomes the host of a URL."""
-    assert [Address("x", "http://[::1]:80")] == [*addresses({"x": entry(host="::1")})]
+    assert [ServerAddress("x", "http://[::1]:80")] == [
+        *addresses({"x": entry(host="::1")})
+    ]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +62,7 @@ def test_server_without_host_and_port_is_refused(wrong):
 @pytest.mark.parametrize("url", ["http://h", "https://h:1/base/", "http://[::1]:8000/"])
 def test_urls(url):
     """A URL may have a port and a path; the last slash is dropped."""
-    assert url.rstrip("/") == Address("x", url).url
+    assert url.rstrip("/") == ServerAddress("x", url).url
 
 
 @pytest.mark.parametrize(
@@ -68,20 +72,20 @@ def test_urls(url):
 def test_other_urls_are_refused(url):
     """No other scheme, no user that would replace the token, no query."""
     with pytest.raises(SchemaError) as caught:
-        Address("x", url)
+        ServerAddress("x", url)
 
     assert "invalid_url" == caught.value.code
 
 
 def test_names_for_people():
     """A participant is shown with its kind, its name and its URL."""
-    assert "http://h" == str(Address("http://h", "http://h"))
-    assert "x (http://h)" == str(Address("x", "http://h"))
+    assert "http://h" == str(ServerAddress("http://h", "http://h"))
+    assert "x (http://h)" == str(ServerAddress("x", "http://h"))
     assert "agent x (http://h)" == str(Participant("x", "http://h", Kind.AGENT))
 
 
 def test_ports_beyond_the_last_one():
     """A URL with a port that no server can have is refused."""
-    assert "http://h:65535" == Address("h", "http://h:65535").url
+    assert "http://h:65535" == ServerAddress("h", "http://h:65535").url
     with pytest.raises(SchemaError, match="invalid_url"):
-        Address("h", "http://h:65536")
+        ServerAddress("h", "http://h:65536")

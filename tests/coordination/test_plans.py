@@ -13,15 +13,15 @@ from ipistate.checkpoint.operations import Call
 from ipistate.coordination import plans
 from ipistate.coordination.failures import (
     Failure,
+    FailureReason,
     OperationFailedError,
-    Reason,
     RestoreFailedError,
 )
 from ipistate.coordination.orders import AT_ONCE, PREPARE, RESUME, RETIRE, stages
 from ipistate.coordination.participants import Kind, Participant
-from ipistate.coordination.plans import Outcome
-from ipistate.coordination.replies import PrepareReply, Report
-from ipistate.coordination.results import Answer
+from ipistate.coordination.plans import PlanOutcome
+from ipistate.coordination.replies import PreparedReport, PrepareReply
+from ipistate.coordination.results import ParticipantAnswer
 from ipistate.values import JsonObject
 
 
@@ -47,7 +47,7 @@ episodes = st.lists(
 
 def prepare_reply(phase):
     """Return a reply to a prepare."""
-    report = Report(
+    report = PreparedReport(
         ready=phase == "prepared",
         blockers=(),
         blocker_count=0,
@@ -73,15 +73,15 @@ class Script:
         operation = asked.request.operation
         fails = [one for one in asked.stage if (operation, one) in self.failing]
         failures = [
-            Failure(server=one, operation=operation, reason=Reason.REFUSED)
+            Failure(server=one, operation=operation, reason=FailureReason.REFUSED)
             for one in fails
         ]
         answers = [
-            Answer(one, self.reply(operation, one))
+            ParticipantAnswer(one, self.reply(operation, one))
             for one in asked.stage
             if one not in fails
         ]
-        return Outcome(answers=(*answers,), failures=(*failures,), now=self.now)
+        return PlanOutcome(answers=(*answers,), failures=(*failures,), now=self.now)
 
     def reply(self, operation, participant):
         """Return a reply; only that to a prepare is looked into."""

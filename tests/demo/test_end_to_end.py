@@ -16,7 +16,7 @@ from ipistate.checkpoint.episode import EpisodeId
 from ipistate.coordination import CoordinationError
 from ipistate.demo import workplace
 from ipistate.demo.connection import Connection, UnexpectedReplyError
-from ipistate.demo.control import Control
+from ipistate.demo.control import DemoControl
 from ipistate.demo.play import Recording, play_on, play_to_cut
 from ipistate.demo.run import run
 from ipistate.demo.scripts import generated_scripts
@@ -292,7 +292,7 @@ class Blocked:
 def test_checkpoint_that_is_blocked(run_async):
     """A server that cannot be frozen in time ends the demo with its reason."""
     with pytest.raises(CoordinationError, match="step-1 is blocked"):
-        run_async(Control(Blocked()).freeze("step-1"))
+        run_async(DemoControl(Blocked()).freeze("step-1"))
 
 
 async def _stubborn(log):

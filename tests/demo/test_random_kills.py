@@ -18,7 +18,7 @@ import pytest
 from ipistate.codec import encode
 from ipistate.demo.kills import run_rounds
 from ipistate.demo.plan import plan, plan_for
-from ipistate.demo.rounds import Round, RoundsReport, doubled, lost
+from ipistate.demo.rounds import KillRound, RoundsReport, doubled, lost
 from ipistate.demo.scripts import builtin_scripts
 from ipistate.demo.workplace import Workplace
 from ipistate.values import freeze
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.once
 
 ROUNDS, ROLLOUTS = {"deep": (50, 80)}.get(os.environ.get("HYPOTHESIS_PROFILE"), (2, 8))
 
-GOOD = Round(
+GOOD = KillRound(
     number=1,
     operation="commit",
     moment=0.01,

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from ipistate.codec import encode
-from ipistate.demo.report import Evidence, Report, compare
+from ipistate.demo.report import DemoReport, Evidence, compare
 from ipistate.values import freeze
 
 
@@ -35,7 +35,7 @@ def report(cut, recorded, world_at_cut):
             "sessions_left": 0,
         }
         outcome = compare(cut, recording, recording, world_at_cut(cut))
-        return Report(
+        return DemoReport(
             outcomes=(outcome,),
             evidence=Evidence(**evidence | changed),
             seconds=1.0,

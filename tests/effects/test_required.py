@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ipistate import Environment, ToolCall, assess, verify
 from ipistate.effects.facts import Fact, common, facts_of, includes, shown, unmatched
 from ipistate.effects.requirements import TABLES, is_error
-from ipistate.operation import Operation
+from ipistate.operation import Change
 from ipistate.testing import json_values
 from ipistate.tools import table_of, tool
 from ipistate.values import JsonArray, JsonObject, freeze
@@ -240,7 +240,7 @@ def test_the_same_entry_twice(judge):
 
 def fact(operation, path, value=None):
     """Return the facts of one operation."""
-    return facts_of([Operation(operation, path, freeze(value))])
+    return facts_of([Change(operation, path, freeze(value))])
 
 
 @pytest.mark.parametrize(

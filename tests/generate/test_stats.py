@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate.generate import DOMAINS, generate
-from ipistate.generate.stats import LABELS, SIZES, Spread, Tally
+from ipistate.generate.stats import LABELS, SIZES, RowTally, Spread
 
 
 def tasks(count, seed=4):
@@ -29,7 +29,7 @@ def test_spread_is_that_of_the_numbers(numbers):
 
 def test_counts_add_up():
     """Every label counts each row once, the most frequent value first."""
-    tally, rows = Tally(), tasks(60)
+    tally, rows = RowTally(), tasks(60)
     for task in rows:
         tally.add(task)
     found = tally.statistics()
@@ -43,7 +43,7 @@ def test_counts_add_up():
 
 def test_repetitions_are_counted():
     """A row that stands there twice repeats itself, its prompt and its text."""
-    tally, rows = Tally(), tasks(5)
+    tally, rows = RowTally(), tasks(5)
     for task in [*rows, rows[2], rows[2]]:
         tally.add(task)
 

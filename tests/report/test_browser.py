@@ -14,7 +14,7 @@ import pytest
 from ipistate.diff import diff
 from ipistate.environment import Environment
 from ipistate.report import Source, build, write
-from ipistate.report.chunk import Line, as_it_is
+from ipistate.report.chunk import ReportLine, as_it_is
 from ipistate.report.work import Here
 
 
@@ -267,13 +267,13 @@ def test_addresses_lead_to_calls(watched, file):
 
 def test_failures_have_addresses(watched, tmp_path, rollout):
     """An attempt that failed is found by its line in the file of failures."""
-    done = [Line(1, json.dumps(rollout(0, "benign")).encode())]
+    done = [ReportLine(1, json.dumps(rollout(0, "benign")).encode())]
     row = {
         "mask_sample": True,
         "failure_kind": "down",
         "failure_reason": "Nobody home.",
     }
-    failed = [Line(1, json.dumps(row).encode(), is_failure=True)]
+    failed = [ReportLine(1, json.dumps(row).encode(), is_failure=True)]
     parts = []
     sources = [Source("run", done, failed)]
     write(sources, parts.append, title="Failed", worker=Here(lambda: as_it_is))

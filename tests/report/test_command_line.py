@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from ipistate import builtin
 from ipistate.cli.app import cli
-from ipistate.report.chunk import Line, as_it_is
+from ipistate.report.chunk import ReportLine, as_it_is
 from ipistate.report.work import BATCH_LINES, Here, Processes, batches
 
 
@@ -71,7 +71,7 @@ def test_processes_change_nothing(report, stored, tmp_path):
 
 def test_chunks_come_in_order(rows, lines):
     """Batches that several processes work on come back in the file's order."""
-    made = [Line(n, text) for n, text in enumerate(lines(rows) * 4, 1)]
+    made = [ReportLine(n, text) for n, text in enumerate(lines(rows) * 4, 1)]
     with Processes(2, NO_TASKS) as worker:
         found = [one.line for chunk in worker.chunks(made) for one in chunk.entries]
 
@@ -86,7 +86,7 @@ def test_batches_are_bounded():
     """A batch has at most so many lines, and a large line a batch of its own."""
     small, large = b"x", b"x" * (5 * 2**20)
     texts = [small] * 100 + [large] + [small]
-    sizes = [len(batch) for batch in batches(map(Line, range(102), texts))]
+    sizes = [len(batch) for batch in batches(map(ReportLine, range(102), texts))]
 
     assert [64, 36, 1, 1] == sizes
 

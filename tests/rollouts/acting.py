@@ -6,7 +6,7 @@ import json
 
 import attrs
 
-from ipistate.policies import Reply
+from ipistate.policies import PolicyReply
 from ipistate.values import JsonObject
 
 
@@ -52,7 +52,7 @@ class Told:
 
 def saying(*items, **more):
     """Return a reply of items."""
-    return Reply(items=items, **more)
+    return PolicyReply(items=items, **more)
 
 
 @attrs.define

@@ -14,7 +14,7 @@ from ipistate import builtin
 from ipistate.policies import ScriptedPolicy, Scripts
 from ipistate.rollouts.configuration import Configuration
 from ipistate.rollouts.records import RunFiles, opened
-from ipistate.rollouts.run import Order, run
+from ipistate.rollouts.run import RunOrder, run
 from ipistate.rollouts.tasks import open_tasks
 from ipistate.trajectories import by_row
 from ipistate.values import JsonObject
@@ -77,7 +77,7 @@ def played(tmp_path, task_file, sessions):
         if "checkpoint_dir" not in order:
             order.setdefault("url", sessions)
         files, watch = RunFiles(tmp_path / "rows.jsonl"), Watch()
-        made = Order(
+        made = RunOrder(
             tasks=tasks, configuration=configuration, policies=policies, **order
         )
         with opened(files, configuration, resume=resume) as records:

@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate.codec import decode, encode
-from ipistate.policies import Reply, Usage
+from ipistate.policies import PolicyReply, Usage
 from ipistate.rollouts.conversation import (
     ROUTES,
     Ask,
     Conversation,
     Over,
-    Refuse,
+    RefuseCall,
     Send,
     offered_tools,
     response,
 )
-from ipistate.rollouts.held import Held, HeldCodec
+from ipistate.rollouts.held import AgentState, HeldCodec
 from ipistate.schema import structure
 from ipistate.trace import calls_of_items
 from ipistate.values import JsonObject
@@ -33,7 +33,7 @@ ARGUMENTS = st.sampled_from(["", "{}", '{"a": 1}', "null", "[1]", "{", '"{}"'])
 CALLS = st.builds(call, NAMES, ARGUMENTS, st.sampled_from(["c-1", "c-2"]))
 ITEMS = st.lists(CALLS | st.builds(words, st.text(max_size=5)), max_size=4)
 REPLIES = st.lists(
-    st.builds(lambda items: Reply(items=tuple(items), usage=Usage(2, 3)), ITEMS),
+    st.builds(lambda items: PolicyReply(items=tuple(items), usage=Usage(2, 3)), ITEMS),
     max_size=4,
 )
 
@@ -72,7 +72,7 @@ def test_a_conversation_from_storage_goes_on_the_same(replies):
     _, _, history = play(replies)
     codec = HeldCodec()
     for said in history:
-        held = Held(conversation=said, cookies=JsonObject({"a": "b"}))
+        held = AgentState(conversation=said, cookies=JsonObject({"a": "b"}))
         text = codec.encode(held)
         read = codec.decode(decode(text), lambda part: part)
 
@@ -98,7 +98,7 @@ def test_a_model_reaches_no_other_route(name):
     said = Conversation().replied(saying(call(name)))
     step = said.next_step(9)
 
-    assert isinstance(step, Refuse)
+    assert isinstance(step, RefuseCall)
     assert {"output": f"Unknown tool: {name}"} == json.loads(step.output)
 
 
@@ -108,7 +108,7 @@ def test_refused_arguments_are_explained(written):
     said = Conversation().replied(saying(call("get_messages", written)))
     step = said.next_step(9)
 
-    assert isinstance(step, Refuse)
+    assert isinstance(step, RefuseCall)
     assert "not a JSON object" in json.loads(step.output)["output"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from ipistate.cli import run_progress as progress
-from ipistate.rollouts.tally import Tally
+from ipistate.rollouts.tally import RunTally
 from ipistate.values import JsonObject
 
 
@@ -38,7 +38,7 @@ def go(watch, tally):
 def test_a_line_elsewhere(monkeypatch, capsys):
     """Where no terminal is, lines on standard error have all the counts."""
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
-    tally = Tally()
+    tally = RunTally()
     with progress.run_progress(3, tally) as watch:
         go(watch, tally)
     told = capsys.readouterr()
@@ -51,7 +51,7 @@ def test_a_line_elsewhere(monkeypatch, capsys):
 
 def test_no_lines_in_between(monkeypatch, capsys):
     """A line is not written more often than every few seconds."""
-    tally = Tally()
+    tally = RunTally()
     with progress.run_progress(3, tally) as watch:
         for _ in range(100):
             watch.tick()
@@ -62,7 +62,7 @@ def test_no_lines_in_between(monkeypatch, capsys):
 @pytest.mark.parametrize("width", [80, 120])
 def test_bars_on_a_terminal(monkeypatch, width):
     """On a terminal nothing is cut off, also on a narrow one."""
-    written, tally = StringIO(), Tally()
+    written, tally = StringIO(), RunTally()
     console = Console(file=written, force_terminal=True, width=width)
     monkeypatch.setattr(progress, "stderr_console", lambda: console)
     with progress.run_progress(3, tally) as watch:

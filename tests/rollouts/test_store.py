@@ -11,13 +11,13 @@ from ipistate.checkpoint.state import EnvironmentCodec
 from ipistate.environment import Environment
 from ipistate.errors import CheckpointError
 from ipistate.rollouts.conversation import Conversation
-from ipistate.rollouts.held import Held
+from ipistate.rollouts.held import AgentState
 from ipistate.rollouts.store import Pair, Store
 from ipistate.values import JsonObject
 
 
 EPISODE = EpisodeId("abc-0-0", 1)
-HELD = Held(conversation=Conversation(turns=2), cookies=JsonObject({"c": "1"}))
+HELD = AgentState(conversation=Conversation(turns=2), cookies=JsonObject({"c": "1"}))
 
 
 @pytest.fixture

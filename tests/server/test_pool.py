@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import DecodeError, SchemaError
-from ipistate.server.pool import Recent, SeedPool
+from ipistate.server.pool import Recent, SeedCache
 
 
 def row(environment, **members):
@@ -19,14 +19,14 @@ def row(environment, **members):
 
 def test_the_same_request_gives_the_same_seed():
     """Nothing is read a second time."""
-    pool = SeedPool(10_000)
+    pool = SeedCache(10_000)
 
     assert pool.seed(row('{"a": [1]}')) is pool.seed(row('{"a": [1]}'))
 
 
 def test_rollouts_of_one_task_share_their_world():
     """Requests that differ elsewhere have one world in memory."""
-    pool = SeedPool(10_000)
+    pool = SeedCache(10_000)
     first = pool.seed(row('{"a": [1]}', _ng_rollout_index=0))
     second = pool.seed(row('{"a":[1]}', _ng_rollout_index=1))
 
@@ -46,7 +46,7 @@ def test_rollouts_of_one_task_share_their_world():
 )
 def test_b02_different_texts_are_different_worlds(left, right):
     """Equal for Python, but not for a model that reads them."""
-    pool = SeedPool(10_000)
+    pool = SeedCache(10_000)
     first, second = pool.seed(row(left)), pool.seed(row(right))
 
     assert first.world.to_json() != second.world.to_json()
@@ -55,7 +55,7 @@ def test_b02_different_texts_are_different_worlds(left, right):
 @pytest.mark.parametrize("body", [b"{", b"[]", b"{}", row("[]")])
 def test_what_is_no_seed_is_not_kept(body):
     """It is refused every time."""
-    pool = SeedPool(10_000)
+    pool = SeedCache(10_000)
     for _ in range(2):
         with pytest.raises((DecodeError, SchemaError)):
             pool.seed(body)
@@ -63,7 +63,7 @@ def test_what_is_no_seed_is_not_kept(body):
 
 def test_a_pool_of_size_zero_still_reads():
     """Pooling can be switched off."""
-    pool = SeedPool(0)
+    pool = SeedCache(0)
     body = row('{"a": 1}')
 
     assert b'{"a":1}' == pool.seed(body).world.to_json()

@@ -7,6 +7,7 @@ from typing import assert_type
 
 from ipistate import (
     TOOLS,
+    Change,
     DecodeError,
     Diff,
     Environment,
@@ -15,7 +16,6 @@ from ipistate import (
     JsonArray,
     JsonObject,
     JsonValue,
-    Operation,
     SchemaError,
     Task,
     Tool,
@@ -79,7 +79,7 @@ def differences(before: Environment, after: Environment) -> None:
     assert_type(found.lines(), tuple[str, ...])
     assert_type(found.counts(), dict[str | int, Count])
     for one in found.operations:
-        assert_type(one, Operation)
+        assert_type(one, Change)
         assert_type(one.path, tuple[str | int, ...])
         assert_type(one.old, JsonValue)
 

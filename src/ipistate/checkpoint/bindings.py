@@ -32,7 +32,7 @@ def is_among(episode: EpisodeId, attempts: Mapping[str, int]) -> bool:
 
 
 @attrs.frozen(kw_only=True)
-class Bindings:
+class SessionRegistry:
     """What is known of sessions; ``unclaimed`` and ``leaving`` are part of them."""
 
     sessions: Mapping[str, EpisodeId] = _NONE
@@ -64,14 +64,14 @@ class Bindings:
             return "the session belongs to a later attempt of this rollout"
         return None
 
-    def claimed(self, sessions: Iterable[str]) -> Bindings:
+    def claimed(self, sessions: Iterable[str]) -> SessionRegistry:
         """Take sessions as live, because requests use them."""
         claimed = self.unclaimed.intersection(sessions)
         if not claimed:
             return self
         return attrs.evolve(self, unclaimed=self.unclaimed - claimed)
 
-    def bound(self, episodes: Mapping[str, EpisodeId]) -> Bindings:
+    def bound(self, episodes: Mapping[str, EpisodeId]) -> SessionRegistry:
         """Bind sessions, new or not, to episodes.
 
         What binds to a retired attempt came too late and is retired like the rest. What
@@ -81,7 +81,7 @@ class Bindings:
         retired = self.retired
         if late or not retired.keys().isdisjoint(episodes):
             retired = {**_without(retired, episodes), **late}
-        return Bindings(
+        return SessionRegistry(
             sessions={**self.sessions, **episodes},
             unclaimed=self.unclaimed.difference(episodes),
             leaving={**_without(self.leaving, episodes), **dict.fromkeys(late)},
@@ -89,13 +89,13 @@ class Bindings:
             retired=retired,
         )
 
-    def installed(self, episodes: Mapping[str, EpisodeId]) -> Bindings:
+    def installed(self, episodes: Mapping[str, EpisodeId]) -> SessionRegistry:
         """Bind restored sessions, which nobody has claimed."""
         after = self.bound(episodes)
         unclaimed = after.unclaimed.union(episodes).difference(after.leaving)
         return attrs.evolve(after, unclaimed=unclaimed)
 
-    def ended(self, session: str) -> Bindings:
+    def ended(self, session: str) -> SessionRegistry:
         """Stop to track a session that ended, unless its state is being freed.
 
         Nothing else may take its name before that is done: it would be freed as well.
@@ -104,7 +104,7 @@ class Bindings:
             return self
         return self.untracked((session,))
 
-    def untracked(self, sessions: Collection[str]) -> Bindings:
+    def untracked(self, sessions: Collection[str]) -> SessionRegistry:
         """Stop to track sessions whose state is gone."""
         return attrs.evolve(
             self,
@@ -115,7 +115,7 @@ class Bindings:
 
     # Retired attempts
 
-    def marked(self, attempts: Mapping[str, int]) -> Bindings:
+    def marked(self, attempts: Mapping[str, int]) -> SessionRegistry:
         """Retire these attempts and all earlier ones, with their sessions."""
         raised = {r: max(a, self.marks.get(r, -1)) for r, a in attempts.items()}
         after = attrs.evolve(self, marks={**self.marks, **raised})
@@ -127,7 +127,7 @@ class Bindings:
             retired={**self.retired, **late},
         )
 
-    def unmarked(self, rollouts: Collection[str]) -> Bindings:
+    def unmarked(self, rollouts: Collection[str]) -> SessionRegistry:
         """Forget that attempts of these rollouts have been retired."""
         retired = {s: r for s, r in self.retired.items() if r not in rollouts}
         marks = _without(self.marks, rollouts)
@@ -138,7 +138,7 @@ class Bindings:
         episodes = {session: self.sessions[session] for session in self.leaving}
         return tuple(sorted(s for s, e in episodes.items() if is_among(e, attempts)))
 
-    def removing(self, removal: int, sessions: Iterable[str]) -> Bindings:
+    def removing(self, removal: int, sessions: Iterable[str]) -> SessionRegistry:
         """Take leaving sessions as being freed."""
         leaving = {**self.leaving, **dict.fromkeys(sessions, removal)}
         return attrs.evolve(self, leaving=leaving)

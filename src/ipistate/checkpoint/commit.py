@@ -22,7 +22,7 @@ from ipistate.checkpoint.participant import (
     Checkpoint,
     Committing,
     Cut,
-    Participant,
+    ParticipantState,
     Phase,
 )
 from ipistate.checkpoint.records import Manifest, SessionRecord
@@ -38,12 +38,12 @@ _ALLOWED: Final = frozenset({Phase.PREPARED})
 
 
 def begin(
-    participant: Participant,
+    participant: ParticipantState,
     called: ControlCalled,
     body: CommitBody,
     now: float,
     emit: Emit,
-) -> Participant:
+) -> ParticipantState:
     """Start the export and the write, or join the ones that run already."""
     opened = participant.control.open
     if is_answered(participant, called, _ALLOWED, emit) or opened is None:
@@ -62,7 +62,7 @@ def begin(
 
 
 def _problem(
-    participant: Participant, opened: Checkpoint, body: CommitBody, now: float
+    participant: ParticipantState, opened: Checkpoint, body: CommitBody, now: float
 ) -> tuple[str, str] | None:
     if not participant.gate.report().ready:
         return "invalid_phase", "no longer ready: something runs again"
@@ -75,8 +75,8 @@ def _problem(
 
 
 def _export(
-    participant: Participant, opened: Checkpoint, arguments: Arguments, emit: Emit
-) -> Participant:
+    participant: ParticipantState, opened: Checkpoint, arguments: Arguments, emit: Emit
+) -> ParticipantState:
     sessions = participant.gate.bindings.exportable(arguments.kept)
     number = participant.control.issued + 1
     emit(Export(number, sessions))
@@ -84,7 +84,9 @@ def _export(
     return _with_cut(participant, opened, cut)
 
 
-def exported(participant: Participant, event: Exported, emit: Emit) -> Participant:
+def exported(
+    participant: ParticipantState, event: Exported, emit: Emit
+) -> ParticipantState:
     """Keep the states as the checkpoint's records.
 
     Sessions whose state is gone (after a failed verify, say) are forgotten.
@@ -103,7 +105,9 @@ def exported(participant: Participant, event: Exported, emit: Emit) -> Participa
     return _advance(participant, opened, attrs.evolve(cut, records=records), emit)
 
 
-def write_ended(participant: Participant, event: WriteEnded, emit: Emit) -> Participant:
+def write_ended(
+    participant: ParticipantState, event: WriteEnded, emit: Emit
+) -> ParticipantState:
     """Finish the commit, or let it fail; its records stay for a retry."""
     opened, cut = _awaited(participant, event.write)
     if opened is None or cut is None:
@@ -120,7 +124,7 @@ def write_ended(participant: Participant, event: WriteEnded, emit: Emit) -> Part
 
 
 def _awaited(
-    participant: Participant, number: int
+    participant: ParticipantState, number: int
 ) -> tuple[Checkpoint | None, Cut | None]:
     # Answers to the writes of a checkpoint that was resumed come late and mean nothing.
     opened = participant.control.open
@@ -129,7 +133,7 @@ def _awaited(
     return opened, opened.cut
 
 
-def freed(participant: Participant, event: Freed, emit: Emit) -> Participant:
+def freed(participant: ParticipantState, event: Freed, emit: Emit) -> ParticipantState:
     """Go on without the deleted sessions; the same attempts may be seeded afresh."""
     opened = participant.control.open
     if opened is None or opened.cut is None or opened.cut.removal != event.removal:
@@ -142,8 +146,8 @@ def freed(participant: Participant, event: Freed, emit: Emit) -> Participant:
 
 
 def _advance(
-    participant: Participant, opened: Checkpoint, cut: Cut, emit: Emit
-) -> Participant:
+    participant: ParticipantState, opened: Checkpoint, cut: Cut, emit: Emit
+) -> ParticipantState:
     # One step towards the reply, if somebody waits for it: write, delete, answer.
     holder, number = participant.control.holder, participant.control.issued + 1
     records, manifest = cut.records, cut.manifest
@@ -178,7 +182,9 @@ def _document(manifest: Manifest, records: tuple[SessionRecord, ...]) -> JsonObj
     )
 
 
-def _with_cut(participant: Participant, opened: Checkpoint, cut: Cut) -> Participant:
+def _with_cut(
+    participant: ParticipantState, opened: Checkpoint, cut: Cut
+) -> ParticipantState:
     control = attrs.evolve(
         participant.control,
         open=attrs.evolve(opened, cut=cut),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ipistate.checkpoint.episode import EpisodeId
-    from ipistate.checkpoint.operations import Operation
+    from ipistate.checkpoint.operations import ControlBody
     from ipistate.checkpoint.records import Manifest, Restorable
     from ipistate.errors import CheckpointError
 
@@ -72,7 +72,7 @@ class ControlCalled:
     """A control call with its validated body; it is answered by one ``Reply``."""
 
     call: int
-    body: Operation
+    body: ControlBody
 
 
 @attrs.frozen

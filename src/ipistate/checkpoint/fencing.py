@@ -13,11 +13,11 @@ import attrs
 from ipistate.checkpoint.actions import STATUS_OF, Reply, refusal
 from ipistate.checkpoint.events import ControlCalled
 from ipistate.checkpoint.gate import Emit
-from ipistate.checkpoint.operations import Call, Operation
+from ipistate.checkpoint.operations import Call, ControlBody
 from ipistate.checkpoint.participant import (
     Checkpoint,
-    Control,
-    Participant,
+    ControlState,
+    ParticipantState,
     Phase,
     Recorded,
     Settings,
@@ -34,7 +34,7 @@ def refuse(call: int, code: str, detail: str, emit: Emit) -> None:
 
 
 def is_answered(
-    participant: Participant,
+    participant: ParticipantState,
     called: ControlCalled,
     allowed: Collection[Phase],
     emit: Emit,
@@ -56,7 +56,9 @@ def is_answered(
     return problem is not None
 
 
-def is_refused(participant: Participant, called: ControlCalled, emit: Emit) -> bool:
+def is_refused(
+    participant: ParticipantState, called: ControlCalled, emit: Emit
+) -> bool:
     """Answer a retire or a forget that may not run; False if it may.
 
     They do without the fence and leave no reply behind (section 2.12).
@@ -73,7 +75,7 @@ def is_refused(participant: Participant, called: ControlCalled, emit: Emit) -> b
     return True
 
 
-def with_lease(participant: Participant, body: Call) -> Participant:
+def with_lease(participant: ParticipantState, body: Call) -> ParticipantState:
     """Renew the lease of the open checkpoint, if there is one."""
     opened = participant.control.open
     if opened is None:
@@ -91,7 +93,7 @@ def _repeat(called: ControlCalled, recorded: Recorded, emit: Emit) -> None:
 
 
 def _problem(
-    control: Control, body: Operation, allowed: Collection[Phase]
+    control: ControlState, body: ControlBody, allowed: Collection[Phase]
 ) -> tuple[str, str] | None:
     opened, wanted = control.open, body.checkpoint_id
     if wanted in control.resumed:
@@ -113,7 +115,7 @@ def renewed(checkpoint: Checkpoint, body: Call, settings: Settings) -> Checkpoin
 
 
 def completed(
-    checkpoint: Checkpoint, phase: Phase, body: Operation, document: JsonObject
+    checkpoint: Checkpoint, phase: Phase, body: ControlBody, document: JsonObject
 ) -> Checkpoint:
     """Enter the phase that an operation leads to, and record its reply."""
     recorded = {**checkpoint.recorded, type(body): Recorded(body, document)}
@@ -125,6 +127,8 @@ def remembered(resumed: tuple[str, ...], checkpoint_id: str) -> tuple[str, ...]:
     return (*resumed, checkpoint_id)[-REMEMBERED_IDS:]
 
 
-def with_control(participant: Participant, control: Control) -> Participant:
+def with_control(
+    participant: ParticipantState, control: ControlState
+) -> ParticipantState:
     """Return the participant with another control part."""
-    return Participant(participant.settings, participant.gate, control)
+    return ParticipantState(participant.settings, participant.gate, control)

@@ -8,7 +8,7 @@ import attrs
 
 from ipistate.checkpoint.actions import Reply
 from ipistate.checkpoint.fencing import is_refused, refuse, with_lease
-from ipistate.checkpoint.participant import Participant
+from ipistate.checkpoint.participant import ParticipantState
 from ipistate.values import JsonObject
 
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def begin(
-    participant: Participant,
+    participant: ParticipantState,
     called: ControlCalled,
     body: ForgetBody,
     now: float,
     emit: Emit,
-) -> Participant:
+) -> ParticipantState:
     """Lift the marks of these rollouts, or none of them."""
     if is_refused(participant, called, emit):
         return participant
@@ -39,7 +39,7 @@ def begin(
     else:
         emit(Reply(called.call, 200, JsonObject({"forgotten": sorted(rollouts)})))
         gate = attrs.evolve(gate, bindings=gate.bindings.unmarked(rollouts))
-    return Participant(participant.settings, gate, participant.control)
+    return ParticipantState(participant.settings, gate, participant.control)
 
 
 def _is_incomplete(gate: Gate, rollouts: frozenset[str]) -> bool:

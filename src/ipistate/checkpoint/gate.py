@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from ipistate.checkpoint.actions import STATUS_OF, Action, Admit, Refuse, Sweep
-from ipistate.checkpoint.bindings import Bindings, is_among
+from ipistate.checkpoint.bindings import SessionRegistry, is_among
 from ipistate.checkpoint.episode import EpisodeId
 from ipistate.checkpoint.events import (
     IdleFound,
@@ -20,8 +20,8 @@ from ipistate.checkpoint.events import (
     RequestEnded,
     SessionsMade,
 )
-from ipistate.checkpoint.report import Report
-from ipistate.checkpoint.requests import Requests
+from ipistate.checkpoint.report import Readiness
+from ipistate.checkpoint.requests import WaitingRequests
 
 
 Emit: TypeAlias = Callable[[Action], None]
@@ -36,11 +36,11 @@ class Gate:
     """Who may enter, who is inside, and which sessions exist."""
 
     is_open: bool = True
-    admitted: Requests = attrs.Factory(Requests)
+    admitted: WaitingRequests = attrs.Factory(WaitingRequests)
     """Requests in flight."""
-    waiting: Requests = attrs.Factory(Requests)
+    waiting: WaitingRequests = attrs.Factory(WaitingRequests)
     """Requests that wait for the gate to open, in the order of their arrival."""
-    bindings: Bindings = attrs.Factory(Bindings)
+    bindings: SessionRegistry = attrs.Factory(SessionRegistry)
 
     @property
     def sessions(self) -> Mapping[str, EpisodeId]:
@@ -113,13 +113,13 @@ class Gate:
             if not self._refuses(event, emit):
                 emit(Admit(event.request))
                 entering.append(event)
-        admitted = Requests.of((*self.admitted.events(), *entering))
+        admitted = WaitingRequests.of((*self.admitted.events(), *entering))
         bindings = self.bindings.claimed(event.session_id for event in entering)
-        return Gate(True, admitted, Requests(), bindings)
+        return Gate(True, admitted, WaitingRequests(), bindings)
 
-    def report(self) -> Report:
+    def report(self) -> Readiness:
         """Say whether everything stands still."""
-        return Report(
+        return Readiness(
             inflight=len(self.admitted),
             sessions=len(self.sessions),
             blockers=self.bindings.blockers(),

@@ -14,7 +14,7 @@ from ipistate.tools import TOOLS, Tool
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ipistate.codec import Freeze
+    from ipistate.codec import Adopt
     from ipistate.session import Session
 
 
@@ -26,7 +26,7 @@ class RecordedCodec:
         """Write the session as version 2."""
         return encode(state.to_document())
 
-    def decode(self, tree: Any, adopt: Freeze) -> RecordedSession:
+    def decode(self, tree: Any, adopt: Adopt) -> RecordedSession:
         """Read a session of any readable version.
 
         Raises:
@@ -50,7 +50,7 @@ class SessionCodec:
         """Write the session with its log."""
         return encode(RecordedSession.of(state).to_document())
 
-    def decode(self, tree: Any, adopt: Freeze) -> Session:
+    def decode(self, tree: Any, adopt: Adopt) -> Session:
         """Read a session of any readable version and execute its log again.
 
         Raises:

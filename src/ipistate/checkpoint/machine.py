@@ -47,9 +47,9 @@ from ipistate.checkpoint.operations import (
     RetireBody,
 )
 from ipistate.checkpoint.participant import (
-    Control,
+    ControlState,
     Draining,
-    Participant,
+    ParticipantState,
     Settings,
     Stopping,
     start,
@@ -61,12 +61,12 @@ if TYPE_CHECKING:
     from ipistate.checkpoint.gate import Emit, Gate
     from ipistate.checkpoint.participant import Holder
 
-__all__ = ["Participant", "Settings", "handle", "start", "status"]
+__all__ = ["ParticipantState", "Settings", "handle", "start", "status"]
 
 
 def handle(
-    participant: Participant, event: Event, now: float
-) -> tuple[Participant, tuple[Action, ...]]:
+    participant: ParticipantState, event: Event, now: float
+) -> tuple[ParticipantState, tuple[Action, ...]]:
     """Take one event at a time (seconds since the epoch).
 
     Returns:
@@ -85,18 +85,18 @@ def handle(
     return after, tuple(actions)
 
 
-def _leaves(participant: Participant, event: Event) -> bool:
+def _leaves(participant: ParticipantState, event: Event) -> bool:
     # Whoever goes away unanswered is gone before what is overdue could answer them.
     if isinstance(event, RequestEnded):
         return event.request in participant.gate.waiting
     return isinstance(event, ControlDropped)
 
 
-def _apply(participant: Participant, event: Event, emit: Emit) -> Participant:
+def _apply(participant: ParticipantState, event: Event, emit: Emit) -> ParticipantState:
     match event:
         case RequestArrived() | RequestEnded() | SessionsMade() | IdleFound():
             gate = _at_gate(participant.gate, event, emit)
-            return Participant(participant.settings, gate, participant.control)
+            return ParticipantState(participant.settings, gate, participant.control)
         case ControlCalled():
             queue = (*participant.control.queue, event)
             return with_control(
@@ -135,7 +135,7 @@ def _at_gate(gate: Gate, event: DataEvent, emit: Emit) -> Gate:
             return gate.sweep(event, emit)
 
 
-def _drop(participant: Participant, call: int, emit: Emit) -> Participant:
+def _drop(participant: ParticipantState, call: int, emit: Emit) -> ParticipantState:
     control = participant.control
     holder, queue = control.holder, control.queue
     if holder is not None and holder.call == call:
@@ -151,7 +151,7 @@ def _drop(participant: Participant, call: int, emit: Emit) -> Participant:
     return prepare.drop(participant, call, emit)
 
 
-def _settle(participant: Participant, now: float, emit: Emit) -> Participant:
+def _settle(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
     """Do everything that can be done now, then set the timer for what cannot."""
     participant = _time_out(participant, now, emit)
     while True:
@@ -170,7 +170,9 @@ def _settle(participant: Participant, now: float, emit: Emit) -> Participant:
     return _arm(participant, emit)
 
 
-def _time_out(participant: Participant, now: float, emit: Emit) -> Participant:
+def _time_out(
+    participant: ParticipantState, now: float, emit: Emit
+) -> ParticipantState:
     holder = participant.control.holder
     if holder is None or isinstance(holder, Stopping):
         return participant
@@ -183,7 +185,7 @@ def _time_out(participant: Participant, now: float, emit: Emit) -> Participant:
     return with_control(participant, attrs.evolve(participant.control, holder=None))
 
 
-def _begin(participant: Participant, now: float, emit: Emit) -> Participant:
+def _begin(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
     called, *rest = participant.control.queue
     control = attrs.evolve(participant.control, queue=tuple(rest))
     participant = with_control(participant, control)
@@ -204,7 +206,7 @@ def _begin(participant: Participant, now: float, emit: Emit) -> Participant:
             return resume.begin(participant, called.call, called.body, now, emit)
 
 
-def _arm(participant: Participant, emit: Emit) -> Participant:
+def _arm(participant: ParticipantState, emit: Emit) -> ParticipantState:
     due = _due(participant.control)
     if due == participant.control.due:
         return participant
@@ -212,7 +214,7 @@ def _arm(participant: Participant, emit: Emit) -> Participant:
     return with_control(participant, attrs.evolve(participant.control, due=due))
 
 
-def _due(control: Control) -> float:
+def _due(control: ControlState) -> float:
     holder, opened = control.holder, control.open
     times = [called.body.deadline_ts for called in control.prepares]
     if holder is not None:

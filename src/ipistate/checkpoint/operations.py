@@ -126,7 +126,7 @@ class ForgetBody(Call):
     rollout_ids: tuple[str, ...] = attrs.field(validator=[_check_some, _check_count])
 
 
-Operation: TypeAlias = (
+ControlBody: TypeAlias = (
     PrepareBody
     | RenewBody
     | CommitBody
@@ -136,7 +136,7 @@ Operation: TypeAlias = (
     | ForgetBody
 )
 
-OPERATIONS: Final[Mapping[str, type[Operation]]] = MappingProxyType(
+OPERATIONS: Final[Mapping[str, type[ControlBody]]] = MappingProxyType(
     {
         "prepare": PrepareBody,
         "renew": RenewBody,

@@ -20,7 +20,7 @@ from ipistate.checkpoint.events import ControlCalled
 from ipistate.checkpoint.gate import Gate
 from ipistate.checkpoint.operations import (
     CommitBody,
-    Operation,
+    ControlBody,
     RestoreBody,
     RetireBody,
 )
@@ -92,10 +92,10 @@ class Arguments:
 class Recorded:
     """The reply of a completed operation, for retries of the same call."""
 
-    body: Operation
+    body: ControlBody
     document: JsonObject
 
-    def is_repeated_by(self, body: Operation) -> bool:
+    def is_repeated_by(self, body: ControlBody) -> bool:
         """Tell whether another call asks for the same; deadlines may differ."""
         ran = self.body
         if isinstance(ran, CommitBody | RestoreBody):
@@ -130,7 +130,7 @@ class Checkpoint:
     lease_expires_at: float = 0.0
     reopens_at: float = 0.0
     """Not before this time, after an expiry that had to wait for too long."""
-    recorded: Mapping[type[Operation], Recorded] = MappingProxyType({})
+    recorded: Mapping[type[ControlBody], Recorded] = MappingProxyType({})
     cut: Cut | None = None
 
     @property
@@ -195,7 +195,7 @@ Holder: TypeAlias = Committing | Restoring | Retiring | Stopping | Draining
 
 
 @attrs.frozen(kw_only=True)
-class Control:
+class ControlState:
     """The control plane's part of the state."""
 
     open: Checkpoint | None = None
@@ -219,12 +219,12 @@ class Control:
 
 
 @attrs.frozen
-class Participant:
+class ParticipantState:
     """One server's participant in checkpoints."""
 
     settings: Settings
     gate: Gate = attrs.Factory(Gate)
-    control: Control = attrs.Factory(Control)
+    control: ControlState = attrs.Factory(ControlState)
 
     @property
     def phase(self) -> Phase:
@@ -232,12 +232,12 @@ class Participant:
         return Phase.IDLE if self.control.open is None else self.control.open.phase
 
 
-def start(settings: Settings) -> Participant:
+def start(settings: Settings) -> ParticipantState:
     """Return the participant of a fresh process."""
-    return Participant(settings)
+    return ParticipantState(settings)
 
 
-def status(participant: Participant) -> JsonObject:
+def status(participant: ParticipantState) -> JsonObject:
     """Describe the participant, at any time (spec control-plane, section 2.8)."""
     checkpoint, bindings = participant.control.open, participant.gate.bindings
     return JsonObject(

@@ -8,7 +8,7 @@ import attrs
 
 from ipistate.checkpoint.actions import Reply
 from ipistate.checkpoint.fencing import completed, is_answered, renewed, with_control
-from ipistate.checkpoint.participant import Checkpoint, Participant, Phase
+from ipistate.checkpoint.participant import Checkpoint, ParticipantState, Phase
 from ipistate.values import JsonObject
 
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 _ALLOWED: Final = frozenset({Phase.IDLE, Phase.PREPARING})
 
 
-def begin(participant: Participant, called: ControlCalled, emit: Emit) -> Participant:
+def begin(
+    participant: ParticipantState, called: ControlCalled, emit: Emit
+) -> ParticipantState:
     """Close the gate and wait; ``settle`` answers, at once if it can."""
     if is_answered(participant, called, _ALLOWED, emit):
         return participant
@@ -30,10 +32,10 @@ def begin(participant: Participant, called: ControlCalled, emit: Emit) -> Partic
         open=renewed(opened, body, participant.settings),
         prepares=(*control.prepares, called),
     )
-    return Participant(participant.settings, participant.gate.close(), control)
+    return ParticipantState(participant.settings, participant.gate.close(), control)
 
 
-def settle(participant: Participant, now: float, emit: Emit) -> Participant:
+def settle(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
     """Answer the prepares that are done, overtaken or out of time."""
     control = participant.control
     if not control.prepares:
@@ -48,7 +50,7 @@ def settle(participant: Participant, now: float, emit: Emit) -> Participant:
     return _answer(participant, now, emit)
 
 
-def _answer(participant: Participant, now: float, emit: Emit) -> Participant:
+def _answer(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
     control, phase = participant.control, participant.phase
     waiting: list[ControlCalled] = []
     for called in control.prepares:
@@ -59,16 +61,16 @@ def _answer(participant: Participant, now: float, emit: Emit) -> Participant:
     return with_control(participant, attrs.evolve(control, prepares=tuple(waiting)))
 
 
-def _document(participant: Participant, phase: Phase) -> JsonObject:
+def _document(participant: ParticipantState, phase: Phase) -> JsonObject:
     report = participant.gate.report().to_document()
     return JsonObject({"phase": phase.value, "report": report})
 
 
-def drop(participant: Participant, call: int, emit: Emit) -> Participant:
+def drop(participant: ParticipantState, call: int, emit: Emit) -> ParticipantState:
     """Reopen if the caller of a waiting prepare goes away; its id stays usable."""
     control = participant.control
     rest = tuple(called for called in control.prepares if called.call != call)
     if len(rest) == len(control.prepares):
         return participant
     control = attrs.evolve(control, open=None, prepares=rest)
-    return Participant(participant.settings, participant.gate.open(emit), control)
+    return ParticipantState(participant.settings, participant.gate.open(emit), control)

@@ -34,7 +34,7 @@ from ipistate.values import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ipistate.codec import Freeze
+    from ipistate.codec import Adopt
 
 
 def _with_log(document: JsonObject) -> JsonObject:
@@ -49,7 +49,7 @@ def _with_log(document: JsonObject) -> JsonObject:
     )
 
 
-CHAIN: Final = MigrationChain(newest=2, steps=MappingProxyType({1: _with_log}))
+LOG_VERSIONS: Final = MigrationChain(newest=2, steps=MappingProxyType({1: _with_log}))
 """The versions of the state, with a log from version 2 on."""
 
 _PROVEN: Final = ("output", "key", "error")
@@ -96,7 +96,7 @@ def _check_seed(
 class RecordedSession:
     """A session as it is written, whether or not its log can be executed."""
 
-    schema_version: int = CHAIN.newest
+    schema_version: int = LOG_VERSIONS.newest
     environment: Environment
     seed: Environment | None = attrs.field(validator=_check_seed)
     """None if the world now is the seed, too."""
@@ -113,7 +113,7 @@ class RecordedSession:
         )
 
     @classmethod
-    def from_tree(cls, tree: Any, adopt: Freeze) -> RecordedSession:
+    def from_tree(cls, tree: Any, adopt: Adopt) -> RecordedSession:
         """Read a session of any version from a parsed tree (see ``codec.decode_as``).
 
         Raises:
@@ -122,12 +122,12 @@ class RecordedSession:
         if not is_object(tree):
             shown = preview(tree)
             raise SchemaError("wrong_type", "a session is an object", preview=shown)
-        problem = CHAIN.problem_of(tree)
+        problem = LOG_VERSIONS.problem_of(tree)
         if problem is not None and problem.code != "wrong_type":
             raise SchemaError.of([problem])
         kept = {name: _adopted(name, part, adopt) for name, part in tree.items()}
-        if problem is None and tree["schema_version"] < CHAIN.newest:
-            kept = CHAIN.upgrade(trusted_object(kept))
+        if problem is None and tree["schema_version"] < LOG_VERSIONS.newest:
+            kept = LOG_VERSIONS.upgrade(trusted_object(kept))
         return structure(kept, cls)
 
     def to_document(self) -> JsonObject:
@@ -164,7 +164,7 @@ class RecordedSession:
         return Session(seed, tuple(steps))
 
 
-def _adopted(name: str, part: Any, adopt: Freeze) -> Any:
+def _adopted(name: str, part: Any, adopt: Adopt) -> Any:
     # Worlds and arguments have the full depth to themselves, each of them.
     if name != "log" or not is_array(part):
         return _below((name,), adopt, part)
@@ -176,7 +176,7 @@ def _adopted(name: str, part: Any, adopt: Freeze) -> Any:
     ]
 
 
-def _below(path: tuple[str | int, ...], adopt: Freeze, part: Any) -> Any:
+def _below(path: tuple[str | int, ...], adopt: Adopt, part: Any) -> Any:
     try:
         return adopt(part)
     except IpiStateError as error:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from ipistate.checkpoint.state import StateCodec
-    from ipistate.codec import Freeze
+    from ipistate.codec import Adopt
 
 T = TypeVar("T")
 
@@ -189,7 +189,7 @@ class _Envelope:
 def _read_any(
     line: bytes, codec: StateCodec[Any], scope: Collection[EpisodeId] | None
 ) -> SessionRecord | None:
-    def build(tree: Any, adopt: Freeze) -> SessionRecord | None:
+    def build(tree: Any, adopt: Adopt) -> SessionRecord | None:
         named = {n: m for n, m in tree.items() if n == "episode_id"}
         episode = structure(named, _Named).episode_id
         if scope is not None and episode not in scope:
@@ -205,8 +205,8 @@ def _read_any(
     return decode_as(line, _object_only(build))
 
 
-def _object_only(build: Callable[[Any, Freeze], T]) -> Callable[[Any, Freeze], T]:
-    def checked(tree: Any, adopt: Freeze) -> T:
+def _object_only(build: Callable[[Any, Adopt], T]) -> Callable[[Any, Adopt], T]:
+    def checked(tree: Any, adopt: Adopt) -> T:
         if not isinstance(tree, dict):
             raise SchemaError("wrong_type", "expected an object", preview=preview(tree))
         return build(tree, adopt)

@@ -8,7 +8,7 @@ import attrs
 
 from ipistate.checkpoint.actions import Reply
 from ipistate.checkpoint.fencing import is_answered, renewed, with_control
-from ipistate.checkpoint.participant import Participant, Phase
+from ipistate.checkpoint.participant import ParticipantState, Phase
 from ipistate.values import JsonObject
 
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 _ALLOWED: Final = frozenset(Phase) - {Phase.IDLE}
 
 
-def begin(participant: Participant, called: ControlCalled, emit: Emit) -> Participant:
+def begin(
+    participant: ParticipantState, called: ControlCalled, emit: Emit
+) -> ParticipantState:
     """Extend the lease; a deadline that has passed does not matter."""
     opened = participant.control.open
     if is_answered(participant, called, _ALLOWED, emit) or opened is None:

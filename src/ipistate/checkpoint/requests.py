@@ -21,7 +21,7 @@ _EMPTY: Final[Mapping[int, RequestArrived]] = MappingProxyType({})
 
 
 @attrs.frozen(eq=False, repr=False)
-class Requests(Mapping[int, RequestArrived]):
+class WaitingRequests(Mapping[int, RequestArrived]):
     """Read like any mapping; ``added`` and ``removed`` give another one."""
 
     _older: tuple[Mapping[int, RequestArrived], ...] = ()
@@ -37,22 +37,22 @@ class Requests(Mapping[int, RequestArrived]):
             pieces.append(piece)
         return cls(tuple(pieces))
 
-    def added(self, event: RequestArrived) -> Requests:
+    def added(self, event: RequestArrived) -> WaitingRequests:
         """Put a request last."""
         if len(self._newest) < _PIECE:
-            return Requests(self._older, {**self._newest, event.request: event})
-        return Requests((*self._older, self._newest), {event.request: event})
+            return WaitingRequests(self._older, {**self._newest, event.request: event})
+        return WaitingRequests((*self._older, self._newest), {event.request: event})
 
-    def removed(self, request: int) -> Requests:
+    def removed(self, request: int) -> WaitingRequests:
         """Leave out a request, if it is here."""
         if request in self._newest:
-            return Requests(self._older, _without(self._newest, request))
+            return WaitingRequests(self._older, _without(self._newest, request))
         for place, piece in enumerate(self._older):
             if request in piece:
                 rest = _without(piece, request)
                 kept = (rest,) if rest else ()
                 older = (*self._older[:place], *kept, *self._older[place + 1 :])
-                return Requests(older, self._newest)
+                return WaitingRequests(older, self._newest)
         return self
 
     def events(self) -> Iterator[RequestArrived]:

@@ -14,7 +14,12 @@ from ipistate.checkpoint.fencing import (
     renewed,
     with_control,
 )
-from ipistate.checkpoint.participant import Checkpoint, Participant, Phase, Restoring
+from ipistate.checkpoint.participant import (
+    Checkpoint,
+    ParticipantState,
+    Phase,
+    Restoring,
+)
 from ipistate.errors import CheckpointError
 from ipistate.values import JsonObject
 
@@ -32,12 +37,12 @@ _ALLOWED: Final = frozenset({Phase.IDLE})
 
 
 def begin(
-    participant: Participant,
+    participant: ParticipantState,
     called: ControlCalled,
     body: RestoreBody,
     now: float,
     emit: Emit,
-) -> Participant:
+) -> ParticipantState:
     """Start to read the directory; requests are served meanwhile."""
     if is_answered(participant, called, _ALLOWED, emit):
         return participant
@@ -52,7 +57,9 @@ def begin(
     return with_control(participant, control)
 
 
-def read_ended(participant: Participant, event: ReadEnded, emit: Emit) -> Participant:
+def read_ended(
+    participant: ParticipantState, event: ReadEnded, emit: Emit
+) -> ParticipantState:
     """Install what was read, or leave everything as it was."""
     holder, outcome = participant.control.holder, event.outcome
     if not isinstance(holder, Restoring) or holder.read != event.read:
@@ -70,8 +77,8 @@ def read_ended(participant: Participant, event: ReadEnded, emit: Emit) -> Partic
 
 
 def _install(
-    participant: Participant, holder: Restoring, found: Restorable, emit: Emit
-) -> Participant:
+    participant: ParticipantState, holder: Restoring, found: Restorable, emit: Emit
+) -> ParticipantState:
     body = holder.body
     emit(Install({record.session_id: record.state for record in found.records}))
     episodes = {
@@ -82,7 +89,7 @@ def _install(
     opened = Checkpoint(id=body.checkpoint_id, phase=Phase.RESTORED)
     opened = renewed(opened, body, participant.settings)
     opened = completed(opened, Phase.RESTORED, body, document)
-    return Participant(
+    return ParticipantState(
         participant.settings,
         participant.gate.install(episodes),
         attrs.evolve(participant.control, open=opened),

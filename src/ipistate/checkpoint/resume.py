@@ -11,7 +11,7 @@ from ipistate.checkpoint.fencing import refuse, remembered, with_control
 from ipistate.checkpoint.participant import (
     Checkpoint,
     Draining,
-    Participant,
+    ParticipantState,
     Phase,
     Stopping,
 )
@@ -29,8 +29,8 @@ REOPEN_WAIT: Final = 30.0
 
 
 def begin(
-    participant: Participant, call: int, body: ResumeBody, now: float, emit: Emit
-) -> Participant:
+    participant: ParticipantState, call: int, body: ResumeBody, now: float, emit: Emit
+) -> ParticipantState:
     """Resume the open checkpoint, or fence an id that is not open (any more)."""
     control, wanted = participant.control, body.checkpoint_id
     if wanted in control.resumed:
@@ -48,7 +48,7 @@ def begin(
     return time_out(participant, now, emit)
 
 
-def expire(participant: Participant, now: float, emit: Emit) -> Participant:
+def expire(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
     """Do the same for a checkpoint whose lease has run out."""
     opened = participant.control.open
     if opened is None or now < opened.expires_at:
@@ -57,12 +57,12 @@ def expire(participant: Participant, now: float, emit: Emit) -> Participant:
 
 
 def _start(
-    participant: Participant,
+    participant: ParticipantState,
     opened: Checkpoint,
     call: int | None,
     until: float,
     emit: Emit,
-) -> Participant:
+) -> ParticipantState:
     # A deletion begins when the write is over, so there is never both to wait for.
     cut = opened.cut
     holder: Holder
@@ -77,8 +77,8 @@ def _start(
 
 
 def write_stopped(
-    participant: Participant, event: WriteStopped, emit: Emit
-) -> Participant:
+    participant: ParticipantState, event: WriteStopped, emit: Emit
+) -> ParticipantState:
     """Go on with the resume: from now on no manifest can appear."""
     holder, opened = participant.control.holder, participant.control.open
     if not isinstance(holder, Stopping) or opened is None:
@@ -88,7 +88,7 @@ def write_stopped(
     return _finish(participant, opened, holder.call, emit)
 
 
-def settle(participant: Participant, emit: Emit) -> Participant:
+def settle(participant: ParticipantState, emit: Emit) -> ParticipantState:
     """Go on with a resume that waits for the commit's deletion, if that is over."""
     holder, opened = participant.control.holder, participant.control.open
     if not isinstance(holder, Draining) or opened is None or opened.is_deleting:
@@ -96,7 +96,7 @@ def settle(participant: Participant, emit: Emit) -> Participant:
     return _finish(participant, opened, holder.call, emit)
 
 
-def time_out(participant: Participant, now: float, emit: Emit) -> Participant:
+def time_out(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
     """Give up waiting for a deletion; the participant stays closed.
 
     After an expired lease the lock is free for a while, so that a controller can get
@@ -115,8 +115,8 @@ def time_out(participant: Participant, now: float, emit: Emit) -> Participant:
 
 
 def _finish(
-    participant: Participant, opened: Checkpoint, call: int | None, emit: Emit
-) -> Participant:
+    participant: ParticipantState, opened: Checkpoint, call: int | None, emit: Emit
+) -> ParticipantState:
     gate = participant.gate.open(emit)
     if call is not None:
         emit(_reply(call, is_repeated=False))
@@ -126,7 +126,7 @@ def _finish(
         holder=None,
         resumed=remembered(participant.control.resumed, opened.id),
     )
-    return Participant(participant.settings, gate, control)
+    return ParticipantState(participant.settings, gate, control)
 
 
 def _reply(call: int, *, is_repeated: bool) -> Reply:

@@ -12,7 +12,7 @@ import attrs
 from ipistate.checkpoint.actions import Free, Reply
 from ipistate.checkpoint.bindings import highest
 from ipistate.checkpoint.fencing import is_refused, refuse, with_control, with_lease
-from ipistate.checkpoint.participant import Participant, Retiring
+from ipistate.checkpoint.participant import ParticipantState, Retiring
 from ipistate.values import JsonObject
 
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def begin(
-    participant: Participant,
+    participant: ParticipantState,
     called: ControlCalled,
     body: RetireBody,
     now: float,
     emit: Emit,
-) -> Participant:
+) -> ParticipantState:
     """Raise the marks, which stay whatever comes; ``settle`` does the rest."""
     if is_refused(participant, called, emit):
         return participant
@@ -43,10 +43,10 @@ def begin(
     else:
         control = attrs.evolve(control, holder=Retiring(called.call, body))
     gate = attrs.evolve(participant.gate, bindings=bindings)
-    return Participant(participant.settings, gate, control)
+    return ParticipantState(participant.settings, gate, control)
 
 
-def settle(participant: Participant, emit: Emit) -> Participant:
+def settle(participant: ParticipantState, emit: Emit) -> ParticipantState:
     """Free the sessions that nothing uses any more, and answer when all are free."""
     holder, gate = participant.control.holder, participant.gate
     if not isinstance(holder, Retiring):
@@ -62,7 +62,9 @@ def settle(participant: Participant, emit: Emit) -> Participant:
     return with_control(participant, attrs.evolve(participant.control, holder=None))
 
 
-def _free(participant: Participant, leaving: Iterable[str], emit: Emit) -> Participant:
+def _free(
+    participant: ParticipantState, leaving: Iterable[str], emit: Emit
+) -> ParticipantState:
     control, bindings = participant.control, participant.gate.bindings
     busy, number = participant.gate.busy(), control.issued + 1
     idle = tuple(s for s in leaving if bindings.leaving[s] is None and s not in busy)
@@ -70,14 +72,14 @@ def _free(participant: Participant, leaving: Iterable[str], emit: Emit) -> Parti
         return participant
     emit(Free(number, idle))
     bindings = bindings.removing(number, idle)
-    return Participant(
+    return ParticipantState(
         participant.settings,
         attrs.evolve(participant.gate, bindings=bindings),
         attrs.evolve(control, issued=number),
     )
 
 
-def freed(participant: Participant, event: Freed) -> Participant:
+def freed(participant: ParticipantState, event: Freed) -> ParticipantState:
     """Stop to track sessions that hold nothing any more."""
     gate = participant.gate
     gone = gate.bindings.removed_by(event.removal)

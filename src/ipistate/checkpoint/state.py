@@ -28,11 +28,11 @@ from ipistate.values import JsonObject, freeze, trusted_object
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ipistate.codec import Freeze
+    from ipistate.codec import Adopt
 
 S = TypeVar("S")
 
-CHAIN: Final = MigrationChain(
+STATE_VERSIONS: Final = MigrationChain(
     newest=1,
     elsewhere=MappingProxyType(
         {
@@ -53,7 +53,7 @@ class StateCodec(Protocol[S]):
         """Write the state as compact JSON; a function of its value only."""
         ...
 
-    def decode(self, tree: Any, adopt: Freeze) -> S:
+    def decode(self, tree: Any, adopt: Adopt) -> S:
         """Build the state from a parsed tree, keeping parts by ``adopt`` only.
 
         Raises:
@@ -63,8 +63,8 @@ class StateCodec(Protocol[S]):
 
 
 def _require_newest(_: object, __: object, version: int) -> None:
-    if type(version) is not int or version != CHAIN.newest:
-        message = f"a state in memory has the newest version, {CHAIN.newest}"
+    if type(version) is not int or version != STATE_VERSIONS.newest:
+        message = f"a state in memory has the newest version, {STATE_VERSIONS.newest}"
         where, shown = "$.schema_version", preview(version)
         raise SchemaError("unsupported_version", message, where, shown)
 
@@ -76,7 +76,9 @@ class IPICheckpointState:
     environment: Environment = attrs.field(
         validator=attrs.validators.instance_of(Environment)
     )
-    schema_version: int = attrs.field(default=CHAIN.newest, validator=_require_newest)
+    schema_version: int = attrs.field(
+        default=STATE_VERSIONS.newest, validator=_require_newest
+    )
 
     @classmethod
     def from_json(cls, data: bytes | str) -> Self:
@@ -99,7 +101,9 @@ class IPICheckpointState:
         return cls.from_tree(document, freeze)
 
     @classmethod
-    def from_tree(cls, tree: Any, adopt: Freeze, chain: MigrationChain = CHAIN) -> Self:
+    def from_tree(
+        cls, tree: Any, adopt: Adopt, chain: MigrationChain = STATE_VERSIONS
+    ) -> Self:
         """Read a state from a parsed tree (see ``codec.decode_as``).
 
         Raises:
@@ -159,13 +163,13 @@ def _problems(tree: Mapping[str, Any], chain: MigrationChain) -> Iterator[Proble
 class EnvironmentCodec:
     """Carries a live ``Environment`` as an ``IPICheckpointState``."""
 
-    chain: MigrationChain = CHAIN
+    chain: MigrationChain = STATE_VERSIONS
 
     def encode(self, state: Environment) -> bytes:
         """Write the environment with its version around it."""
         return IPICheckpointState(state).to_json()
 
-    def decode(self, tree: Any, adopt: Freeze) -> Environment:
+    def decode(self, tree: Any, adopt: Adopt) -> Environment:
         """Read an environment of any readable version.
 
         Raises:

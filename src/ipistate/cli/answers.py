@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ipistate.checkpoint.episode import EpisodeId
-    from ipistate.coordination import Answer, Failure
-    from ipistate.coordination.replies import Report
+    from ipistate.coordination import Failure, ParticipantAnswer
+    from ipistate.coordination.replies import PreparedReport
 
 LISTED: Final = ("blockers", "restarts")
 """Members that stand below the table."""
@@ -30,7 +30,7 @@ class Told:
     """What an operation has to tell: for each answer a row, for all of them members."""
 
     operation: str
-    answers: Sequence[Answer[Any]] = ()
+    answers: Sequence[ParticipantAnswer[Any]] = ()
     heads: Sequence[str] = ()
     rows: Sequence[Sequence[object]] = ()
     members: Mapping[str, Any] = MappingProxyType({})
@@ -65,7 +65,7 @@ class Told:
                 click.echo(plain(f"{name}: {', '.join(self.members[name])}"))
 
 
-def _answer(answer: Answer[Any]) -> dict[str, Any]:
+def _answer(answer: ParticipantAnswer[Any]) -> dict[str, Any]:
     return {**_server(answer.participant), "reply": unstructure(answer.reply)}
 
 
@@ -90,12 +90,12 @@ def keys(episodes: Iterable[EpisodeId]) -> list[str]:
     return [one.capture_key for one in episodes]
 
 
-def counted(report: Report) -> str:
+def counted(report: PreparedReport) -> str:
     """Write the counts of a report in one line."""
     return ", ".join(f"{name} {count}" for name, count in report.counts.items())
 
 
-def blocked(report: Report) -> str:
+def blocked(report: PreparedReport) -> str:
     """Write what an unready participant waits for."""
     if report.ready:
         return "ready"

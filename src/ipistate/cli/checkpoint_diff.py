@@ -69,7 +69,7 @@ class Compared:
 
 
 @attrs.frozen
-class Part:
+class ComparedPart:
     """A participant of one checkpoint or of both."""
 
     kind: str
@@ -121,7 +121,7 @@ def diff(ctx: click.Context, *, before: Path, after: Path, as_json: bool) -> Non
         ctx.exit(Exit.FINDINGS)
 
 
-def _show(part: Part, sessions: tuple[Compared, ...]) -> None:
+def _show(part: ComparedPart, sessions: tuple[Compared, ...]) -> None:
     before, after = (name or "none" for name in part.checkpoints.values())
     head = f"{part.kind}/{part.instance}: checkpoint {before} -> {after}"
     click.echo(one_line(head))
@@ -130,7 +130,7 @@ def _show(part: Part, sessions: tuple[Compared, ...]) -> None:
             click.echo(one_line(f"  {line}"))
 
 
-def _reported(part: Part, sessions: tuple[Compared, ...]) -> JsonObject:
+def _reported(part: ComparedPart, sessions: tuple[Compared, ...]) -> JsonObject:
     return trusted_object(
         {
             "kind": part.kind,
@@ -141,12 +141,14 @@ def _reported(part: Part, sessions: tuple[Compared, ...]) -> JsonObject:
     )
 
 
-def _parts(before: Path, after: Path) -> Iterator[Part]:
+def _parts(before: Path, after: Path) -> Iterator[ComparedPart]:
     olds, news = _directories(before), _directories(after)
     for kind, instance in dict.fromkeys((*olds, *news)):
         name = (kind, instance)
         if kind == KIND:
-            yield Part(kind, instance, _read(olds.get(name)), _read(news.get(name)))
+            yield ComparedPart(
+                kind, instance, _read(olds.get(name)), _read(news.get(name))
+            )
         else:
             note(f"{kind}/{instance}: not compared, only kind {KIND} has worlds")
 

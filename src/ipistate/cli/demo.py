@@ -24,7 +24,7 @@ from ipistate.cli.terminal import emit, note
 from ipistate.codec import encode
 from ipistate.demo.full import run_full
 from ipistate.demo.kills import run_rounds
-from ipistate.demo.plan import Rollout, plan, plan_for
+from ipistate.demo.plan import DemoRollout, plan, plan_for
 from ipistate.demo.run import run
 from ipistate.demo.scripts import derive, generated_scripts
 from ipistate.demo.workplace import Workplace
@@ -39,11 +39,9 @@ if TYPE_CHECKING:
 
     from ipistate.cli.demo_tables import AnyReport
     from ipistate.demo.play import Recording
-    from ipistate.demo.run import Watcher
+    from ipistate.demo.run import DemoWatcher
 
-Demo: TypeAlias = (
-    "Callable[[Sequence[Rollout], Workplace, Watcher], Coroutine[Any, Any, AnyReport]]"
-)
+Demo: TypeAlias = "Callable[[Sequence[DemoRollout], Workplace, DemoWatcher], Coroutine[Any, Any, AnyReport]]"
 
 
 @click.command("demo", epilog=LEGEND)
@@ -176,7 +174,7 @@ def _writing(name: str) -> Generator[None]:
 
 def _planned(
     tasks: str | None, rollouts: int, sessions: int | None
-) -> tuple[Rollout, ...]:
+) -> tuple[DemoRollout, ...]:
     if tasks is None:
         scripts = generated_scripts()
     else:
@@ -188,7 +186,7 @@ def _planned(
 
 
 def _report(
-    rollouts: Sequence[Rollout], place: Workplace, demo: Demo, steps: int
+    rollouts: Sequence[DemoRollout], place: Workplace, demo: Demo, steps: int
 ) -> AnyReport:
     with _progress(steps) as watch:
         try:

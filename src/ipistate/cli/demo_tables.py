@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from ipistate.demo.full_report import Stage
-    from ipistate.demo.report import Line, Outcome, Outcomes, Report
+    from ipistate.demo.full_report import DemoStage
+    from ipistate.demo.report import DemoOutcome, DemoReport, DomainLine, Outcomes
     from ipistate.demo.rounds import RoundsLine
 
 
 MOST_WORLDS: Final = 50
 """Exported worlds that are listed; the JSON report has them all."""
 
-AnyReport: TypeAlias = "Report | FullReport | RoundsReport"
+AnyReport: TypeAlias = "DemoReport | FullReport | RoundsReport"
 
 
 def show(report: AnyReport) -> None:
@@ -56,7 +56,7 @@ def _show_outcomes(console: Console, report: Outcomes) -> None:
             console.print(Text(f"{one.rollout_id}: {one.difference}", "red"))
 
 
-def _show_worlds(console: Console, exported: Sequence[Outcome]) -> None:
+def _show_worlds(console: Console, exported: Sequence[DemoOutcome]) -> None:
     rows = [
         [one.rollout_id, one.row, f"{one.cut} of {one.calls}", _changes(one)]
         for one in exported
@@ -71,11 +71,11 @@ def _show_worlds(console: Console, exported: Sequence[Outcome]) -> None:
     console.print(f"{same} more exported worlds are as they were seeded so far\n")
 
 
-def _changes(outcome: Outcome) -> str:
+def _changes(outcome: DemoOutcome) -> str:
     return "; ".join(str(change) for change in outcome.changes)
 
 
-def _cells(line: Line) -> list[object]:
+def _cells(line: DomainLine) -> list[object]:
     return [
         line.domain,
         line.rollouts,
@@ -87,7 +87,7 @@ def _cells(line: Line) -> list[object]:
     ]
 
 
-def _told(report: Report) -> str:
+def _told(report: DemoReport) -> str:
     evidence, total = report.evidence, report.total
     restored = amount(len(evidence.restored), "session")
     return (
@@ -105,7 +105,7 @@ def _show_stages(console: Console, report: FullReport) -> None:
     console.print()
 
 
-def _stage_cells(stage: Stage) -> list[object]:
+def _stage_cells(stage: DemoStage) -> list[object]:
     return [
         stage.manifest["checkpoint_id"],
         stage.manifest["record_count"],

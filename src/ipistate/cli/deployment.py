@@ -18,7 +18,6 @@ from ipistate.cli.interrupt import run_interruptibly
 from ipistate.cli.terminal import note
 from ipistate.cli.tokens import secret_of
 from ipistate.coordination import (
-    Address,
     ControlClient,
     Coordinator,
     DiscoveryError,
@@ -26,6 +25,7 @@ from ipistate.coordination import (
     Kind,
     OperationFailedError,
     RestoreFailedError,
+    ServerAddress,
     discover_urls,
 )
 from ipistate.errors import SchemaError
@@ -34,14 +34,14 @@ from ipistate.errors import SchemaError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
-    from ipistate.coordination import Answer, Participant
+    from ipistate.coordination import Participant, ParticipantAnswer
 
 Work: TypeAlias = "Callable[[Coordinator, float], Awaitable[Told]]"
 
 
 def _check_urls(_: object, __: object, urls: tuple[str, ...]) -> tuple[str, ...]:
     try:
-        return tuple(Address(url, url).url for url in urls)
+        return tuple(ServerAddress(url, url).url for url in urls)
     except SchemaError as error:
         raise click.BadParameter(str(error)) from error
 
@@ -174,7 +174,7 @@ class _Progress:
         names = ", ".join(f"{one.kind} {one.name}" for one in participants)
         note(f"{operation}: {names}")
 
-    def heard(self, said: Answer[Any] | Failure) -> None:
+    def heard(self, said: ParticipantAnswer[Any] | Failure) -> None:
         if isinstance(said, Failure):
             note(str(said))
 

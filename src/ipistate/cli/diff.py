@@ -18,7 +18,7 @@ from ipistate.values import JsonObject, trusted_array, trusted_object
 
 if TYPE_CHECKING:
     from ipistate.diff import Count
-    from ipistate.operation import Operation
+    from ipistate.operation import Change
 
 
 @click.command("diff", epilog=LEGEND)
@@ -73,7 +73,7 @@ def document(found: Diff) -> JsonObject:
     )
 
 
-def _operation(one: Operation) -> JsonObject:
+def _operation(one: Change) -> JsonObject:
     where = trusted_object({**one.to_document(), "jsonpath": json_path(one.path)})
     return where if one.op == "add" else trusted_object({**where, "old": one.old})
 

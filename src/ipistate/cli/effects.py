@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ipistate.effects import Effects
-    from ipistate.effects.report import Change
+    from ipistate.effects.report import WorldChange
     from ipistate.injection import Injection
 
 HEADS = (
@@ -134,7 +134,7 @@ def _shortcomings(effects: Effects) -> Iterator[str]:
         yield f"below zero: {_places(effects.below_zero)}"
 
 
-def _places(changes: Iterable[Change]) -> str:
+def _places(changes: Iterable[WorldChange]) -> str:
     shown = [f"call {one.call} ({one.tool}) {one.path}" for one in changes]
     return ", ".join(shown)
 

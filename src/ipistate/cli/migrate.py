@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ipistate.checkpoint.records import Restorable
     from ipistate.checkpoint.state import StateCodec
-    from ipistate.codec import Freeze
+    from ipistate.codec import Adopt
     from ipistate.session import Session
     from ipistate.tools import Tool
 
@@ -41,7 +41,7 @@ class WorldCodec:
         """Write the world now."""
         return IPICheckpointState(state.environment).to_json()
 
-    def decode(self, tree: Any, adopt: Freeze) -> RecordedSession:
+    def decode(self, tree: Any, adopt: Adopt) -> RecordedSession:
         """Read a session without executing its log, which is dropped anyway.
 
         Raises:
@@ -64,7 +64,7 @@ def codec_of(version: str, tools: Mapping[str, Tool]) -> StateCodec[Any]:
 
 
 @attrs.frozen
-class Part:
+class MigratingPart:
     """A participant's part of a checkpoint, read in whole before anything is written."""
 
     directory: CheckpointDirectory
@@ -113,12 +113,12 @@ def migrate(
             _warn([length for part in parts for length in part.logs])
 
 
-def _read(directory: CheckpointDirectory, codec: StateCodec[Any]) -> Part:
+def _read(directory: CheckpointDirectory, codec: StateCodec[Any]) -> MigratingPart:
     with refusing(f"{directory.kind}/{directory.instance}"):
         if directory.kind == KIND:
-            return Part(directory, directory.read(codec))
+            return MigratingPart(directory, directory.read(codec))
         directory.read_manifest()
-        return Part(directory, None)
+        return MigratingPart(directory, None)
 
 
 @contextmanager
@@ -140,7 +140,7 @@ def _made(out: Path) -> Generator[Path]:
         raise
 
 
-def _write(part: Part, out: Path, codec: StateCodec[Any]) -> None:
+def _write(part: MigratingPart, out: Path, codec: StateCodec[Any]) -> None:
     source = part.directory
     if part.read is None:
         below = Path(GYM, source.kind, source.instance)
@@ -152,7 +152,7 @@ def _write(part: Part, out: Path, codec: StateCodec[Any]) -> None:
     target.write(part.read.manifest.checkpoint_id, lines, StopFlag())
 
 
-def _tell(out: Path, parts: list[Part], *, as_json: bool) -> None:
+def _tell(out: Path, parts: list[MigratingPart], *, as_json: bool) -> None:
     if as_json:
         emit({"directory": str(out), "participants": [_document(one) for one in parts]})
     else:
@@ -160,7 +160,7 @@ def _tell(out: Path, parts: list[Part], *, as_json: bool) -> None:
             click.echo(plain(_line(part)))
 
 
-def _document(part: Part) -> dict[str, object]:
+def _document(part: MigratingPart) -> dict[str, object]:
     return {
         "kind": part.directory.kind,
         "instance": part.directory.instance,
@@ -170,7 +170,7 @@ def _document(part: Part) -> dict[str, object]:
     }
 
 
-def _line(part: Part) -> str:
+def _line(part: MigratingPart) -> str:
     said = "copied" if part.read is None else amount(len(part.logs), "session")
     return f"{part.directory.kind}/{part.directory.instance}: {said}"
 

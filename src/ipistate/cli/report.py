@@ -27,7 +27,7 @@ from ipistate.cli.rollouts import TaskIndex, complete, with_world
 from ipistate.cli.terminal import amount, emit, note
 from ipistate.errors import SchemaError
 from ipistate.report import Source, write
-from ipistate.report.chunk import Line
+from ipistate.report.chunk import ReportLine
 from ipistate.report.work import Here, Processes
 
 
@@ -157,17 +157,17 @@ def _explained() -> Generator[None]:
         raise RefusedInputError(f"{message}; {place}") from error
 
 
-def _lines(file: str, watched: Reading) -> Iterator[Line]:
+def _lines(file: str, watched: Reading) -> Iterator[ReportLine]:
     lines = numbered_lines(file, longest=LONGEST_LINE)
-    return (Line(number, text) for number, text in watched.over(lines))
+    return (ReportLine(number, text) for number, text in watched.over(lines))
 
 
-def _failures(file: str, files: Collection[str]) -> Iterator[Line]:
+def _failures(file: str, files: Collection[str]) -> Iterator[ReportLine]:
     # As ``ipistate run`` names it.
     beside = Path(file).with_name(f"{Path(file).stem}_failures.jsonl")
     if file != "-" and size_of(str(beside)) and str(beside) not in files:
         for number, text in numbered_lines(str(beside), longest=LONGEST_LINE):
-            yield Line(number, text, is_failure=True)
+            yield ReportLine(number, text, is_failure=True)
 
 
 def _names(files: tuple[str, ...]) -> list[str]:

@@ -23,7 +23,7 @@ from ipistate.errors import IpiStateError
 from ipistate.rollouts.configuration import Configuration
 from ipistate.rollouts.connection import Server
 from ipistate.rollouts.records import Records, RunFiles, opened
-from ipistate.rollouts.run import Order, Outcome, run
+from ipistate.rollouts.run import RunOrder, RunOutcome, run
 from ipistate.rollouts.runner import Ending, Runner
 from ipistate.rollouts.tasks import open_tasks
 
@@ -182,7 +182,7 @@ def command(  # noqa: PLR0913 - one for each option
         work = _Work(
             chosen=chosen,
             options=chosen.options(rows),
-            order=Order(
+            order=RunOrder(
                 tasks=rows,
                 configuration=configuration,
                 policies=(),
@@ -234,11 +234,11 @@ def _refusing() -> Generator[None]:
 class _Work:
     chosen: Chosen
     options: PolicyOptions
-    order: Order
+    order: RunOrder
     _runner: Runner | None = attrs.field(default=None, init=False)
     _tell: Callable[[str], None] = attrs.field(default=note, init=False)
 
-    def done(self, records: Records) -> Outcome:
+    def done(self, records: Records) -> RunOutcome:
         """Run to the end, or until somebody stops it."""
         for path in records.torn:
             note(f"run: an incomplete last line has been moved to {path}")
@@ -256,7 +256,7 @@ class _Work:
         self._runner.stop()
         return True
 
-    async def _played(self, records: Records, watch: RunProgress) -> Outcome:
+    async def _played(self, records: Records, watch: RunProgress) -> RunOutcome:
         repeats = self.order.configuration.num_repeats
         ticking = asyncio.create_task(_ticking(watch))
         try:
@@ -276,7 +276,7 @@ async def _ticking(watch: RunProgress) -> None:
         await asyncio.sleep(_TICK_SECONDS)
 
 
-def _tell(outcome: Outcome, output: Path, *, as_json: bool) -> None:
+def _tell(outcome: RunOutcome, output: Path, *, as_json: bool) -> None:
     tally, files = outcome.tally, RunFiles(output)
     if as_json:
         emit(
@@ -319,7 +319,7 @@ _WHY: Final = {
 }
 
 
-def _code(outcome: Outcome) -> Exit:
+def _code(outcome: RunOutcome) -> Exit:
     if outcome.ending is Ending.INTERRUPTED:
         return Exit.INTERRUPTED
     return Exit.FINDINGS if outcome.unfinished else Exit.OK

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from ipistate.rollouts.rollout import Rollout
-    from ipistate.rollouts.tally import Tally
+    from ipistate.rollouts.tally import RunTally
     from ipistate.values import JsonObject
 
 LINE_SECONDS: Final = 5.0
@@ -50,7 +50,7 @@ class RunProgress:
     """Counts what it is told and shows it."""
 
     total: int
-    tally: Tally
+    tally: RunTally
     progress: _Bar
     task: TaskID
     running: int = 0
@@ -118,7 +118,7 @@ class RunProgress:
 
 
 @contextmanager
-def run_progress(total: int, tally: Tally) -> Generator[RunProgress]:
+def run_progress(total: int, tally: RunTally) -> Generator[RunProgress]:
     """Show the progress of a run of so many rollouts."""
     console = stderr_console()
     progress = _Bar(

@@ -15,7 +15,7 @@ from ipistate.cli.tasks_generate import command as generate
 from ipistate.cli.tasks_stats import command as stats
 from ipistate.cli.terminal import amount, emit, plain, stdout_console, table
 from ipistate.codec import render
-from ipistate.demo.scripts import Script, builtin_scripts, prompt
+from ipistate.demo.scripts import DemoScript, builtin_scripts, prompt
 from ipistate.task import check_rows
 
 
@@ -102,7 +102,7 @@ def show(*, name: str, as_json: bool) -> None:
         click.echo(plain("\n".join(_description(script))))
 
 
-def _summary(script: Script) -> dict[str, object]:
+def _summary(script: DemoScript) -> dict[str, object]:
     injection = script.task.injection
     return {
         "name": script.name,
@@ -116,7 +116,7 @@ def _summary(script: Script) -> dict[str, object]:
     }
 
 
-def _description(script: Script) -> Iterator[str]:
+def _description(script: DemoScript) -> Iterator[str]:
     for name, value in _summary(script).items():
         yield f"{name:13}{value}"
     yield f"\nThe user asks\n  {prompt(script.task)}"

@@ -11,7 +11,7 @@ from ipistate.cli.exits import LEGEND, refusing
 from ipistate.cli.files import numbered_lines, size_of
 from ipistate.cli.progress import reading
 from ipistate.cli.terminal import amount, emit, stdout_console, table
-from ipistate.generate.stats import Tally
+from ipistate.generate.stats import RowTally
 from ipistate.task import Task
 
 
@@ -31,7 +31,7 @@ def command(*, file: str, as_json: bool) -> None:
     \b
       ipistate tasks stats tasks.jsonl
     """  # noqa: D301
-    tally = Tally()
+    tally = RowTally()
     with reading(size_of(file)) as progress:
         for line in progress.over(numbered_lines(file)):
             with refusing(f"{file}, line {line.number}"):

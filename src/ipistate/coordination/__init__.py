@@ -15,21 +15,21 @@ except ModuleNotFoundError as _error:
     ) from _error
 
 from ipistate.coordination.client import ControlClient
-from ipistate.coordination.coordinator import Coordinator, Watcher
+from ipistate.coordination.coordinator import CoordinationWatcher, Coordinator
 from ipistate.coordination.discovery import discover, discover_urls
 from ipistate.coordination.failures import (
     CoordinationError,
     DiscoveryError,
     Failure,
+    FailureReason,
     OperationFailedError,
-    Reason,
     RestoreFailedError,
 )
-from ipistate.coordination.participants import Address, Kind, Participant
+from ipistate.coordination.participants import Kind, Participant, ServerAddress
 from ipistate.coordination.results import (
-    Answer,
     Committed,
     Forgotten,
+    ParticipantAnswer,
     Prepared,
     Renewed,
     Restored,
@@ -42,27 +42,27 @@ from ipistate.coordination.results import (
 del _httpx
 
 __all__ = [
-    "Address",
-    "Answer",
     "Committed",
     "ControlClient",
     "CoordinationError",
+    "CoordinationWatcher",
     "Coordinator",
     "DiscoveryError",
     "Failure",
+    "FailureReason",
     "Forgotten",
     "Kind",
     "OperationFailedError",
     "Participant",
+    "ParticipantAnswer",
     "Prepared",
-    "Reason",
     "Renewed",
     "RestoreFailedError",
     "Restored",
     "Resumed",
     "Retired",
+    "ServerAddress",
     "Statuses",
-    "Watcher",
     "discover",
     "discover_urls",
 ]

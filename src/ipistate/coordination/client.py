@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import httpx
 
 from ipistate.codec import decode, encode
-from ipistate.coordination.failures import Failure, Reason
+from ipistate.coordination.failures import Failure, FailureReason
 from ipistate.errors import DecodeError, SchemaError, preview
 from ipistate.schema import structure
 from ipistate.values import freeze, is_object
@@ -19,7 +19,7 @@ from ipistate.values import freeze, is_object
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from ipistate.coordination.participants import Address
+    from ipistate.coordination.participants import ServerAddress
 
 R = TypeVar("R")
 
@@ -88,14 +88,14 @@ class ControlClient:
         await self._client.__aexit__(kind, error, trace)
 
     async def status(
-        self, server: Address, reply: type[R], seconds: float
+        self, server: ServerAddress, reply: type[R], seconds: float
     ) -> R | Failure:
         """Ask for the status, which may take so many seconds, and read it."""
         return await self._called(server, "status", "GET", None, reply, seconds)
 
     async def operate(
         self,
-        server: Address,
+        server: ServerAddress,
         operation: str,
         body: object,
         reply: type[R],
@@ -110,7 +110,7 @@ class ControlClient:
 
     async def _called(  # noqa: PLR0913, PLR0917 - one call, all of it
         self,
-        server: Address,
+        server: ServerAddress,
         operation: str,
         method: str,
         content: bytes | None,
@@ -123,14 +123,14 @@ class ControlClient:
                     method, _url(server, operation), content
                 )
         except TimeoutError:
-            reason, told = Reason.TIMED_OUT, f"no answer within {seconds:.1f} s"
+            reason, told = FailureReason.TIMED_OUT, f"no answer within {seconds:.1f} s"
         except _TooLongError:
             reason, told = (
-                Reason.INVALID_REPLY,
+                FailureReason.INVALID_REPLY,
                 f"longer than {MAX_REPLY_BYTES:,} bytes",
             )
         except _UNREACHABLE as error:
-            reason = Reason.UNREACHABLE
+            reason = FailureReason.UNREACHABLE
             told = str(error) or type(error).__name__
         else:
             return _read(server, operation, status, answer, reply)
@@ -160,19 +160,19 @@ def _network() -> httpx.AsyncHTTPTransport:
     return httpx.AsyncHTTPTransport(retries=TRIES - 1, limits=limits, trust_env=False)
 
 
-def _url(server: Address, operation: str) -> str:
+def _url(server: ServerAddress, operation: str) -> str:
     return f"{server.url}{PREFIX}/{operation}"
 
 
 def _read(
-    server: Address, operation: str, status: int, content: bytes, reply: type[R]
+    server: ServerAddress, operation: str, status: int, content: bytes, reply: type[R]
 ) -> R | Failure:
     if status != _OK:
         code, detail = _refusal(content)
         return Failure(
             server=server,
             operation=operation,
-            reason=Reason.REFUSED,
+            reason=FailureReason.REFUSED,
             status=status,
             code=code,
             detail=detail,
@@ -183,7 +183,7 @@ def _read(
         return Failure(
             server=server,
             operation=operation,
-            reason=Reason.INVALID_REPLY,
+            reason=FailureReason.INVALID_REPLY,
             status=status,
             detail=str(error),
         )

@@ -11,9 +11,9 @@ from ipistate.checkpoint.operations import Call
 from ipistate.coordination import plans
 from ipistate.coordination.failures import Failure, OperationFailedError
 from ipistate.coordination.orders import ordered
-from ipistate.coordination.plans import Outcome, Plan, Round
+from ipistate.coordination.plans import Broadcast, Plan, PlanOutcome
 from ipistate.coordination.replies import StatusReply
-from ipistate.coordination.results import Answer, Statuses
+from ipistate.coordination.results import ParticipantAnswer, Statuses
 from ipistate.coordination.scope import STATUS_SECONDS, patience
 
 
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Watcher(Protocol):
+class CoordinationWatcher(Protocol):
     """Is told how an operation gets on."""
 
     def asked(self, operation: str, participants: tuple[Participant, ...]) -> None:
         """A stage begins."""
         ...
 
-    def heard(self, said: Answer[Any] | Failure) -> None:
+    def heard(self, said: ParticipantAnswer[Any] | Failure) -> None:
         """One of its calls has returned."""
         ...
 
@@ -53,7 +53,7 @@ class _Nobody:
     def asked(self, operation: str, participants: tuple[Participant, ...]) -> None:
         pass
 
-    def heard(self, said: Answer[Any] | Failure) -> None:
+    def heard(self, said: ParticipantAnswer[Any] | Failure) -> None:
         pass
 
 
@@ -81,7 +81,7 @@ class Coordinator:
         participants: Iterable[Participant],
         client: ControlClient,
         *,
-        watch: Watcher | None = None,
+        watch: CoordinationWatcher | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.participants: Final[tuple[Participant, ...]] = ordered(participants)
@@ -102,7 +102,9 @@ class Coordinator:
         failures = [one for one in said if isinstance(one, Failure)]
         if failures:
             raise OperationFailedError.of(failures)
-        return Statuses(tuple(one for one in said if isinstance(one, Answer)))
+        return Statuses(
+            tuple(one for one in said if isinstance(one, ParticipantAnswer))
+        )
 
     async def prepare(self, checkpoint_id: str, deadline_ts: float) -> Prepared:
         """Freeze everybody: environments, models, agents, resources.
@@ -232,18 +234,18 @@ class Coordinator:
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
 
-    async def _perform(self, asked: Round[Any]) -> Outcome[Any]:
+    async def _perform(self, asked: Broadcast[Any]) -> PlanOutcome[Any]:
         self._watch.asked(asked.request.operation, asked.stage)
         said = await asyncio.gather(*(self._call(one, asked) for one in asked.stage))
-        return Outcome(
-            answers=tuple(one for one in said if isinstance(one, Answer)),
+        return PlanOutcome(
+            answers=tuple(one for one in said if isinstance(one, ParticipantAnswer)),
             failures=tuple(one for one in said if isinstance(one, Failure)),
             now=self._clock(),
         )
 
     async def _call(
-        self, participant: Participant, asked: Round[Any]
-    ) -> Answer[Any] | Failure:
+        self, participant: Participant, asked: Broadcast[Any]
+    ) -> ParticipantAnswer[Any] | Failure:
         request = asked.request
         reply = await self._client.operate(
             participant,
@@ -256,14 +258,18 @@ class Coordinator:
 
     async def _status_of(
         self, participant: Participant
-    ) -> Answer[StatusReply] | Failure:
+    ) -> ParticipantAnswer[StatusReply] | Failure:
         reply = await self._client.status(participant, StatusReply, STATUS_SECONDS)
         return self._heard(participant, reply)
 
     def _heard(
         self, participant: Participant, reply: R | Failure
-    ) -> Answer[R] | Failure:
-        said = reply if isinstance(reply, Failure) else Answer(participant, reply)
+    ) -> ParticipantAnswer[R] | Failure:
+        said = (
+            reply
+            if isinstance(reply, Failure)
+            else ParticipantAnswer(participant, reply)
+        )
         self._watch.heard(said)
         return said
 

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ipistate.coordination.failures import DiscoveryError, Failure
 from ipistate.coordination.orders import ordered
-from ipistate.coordination.participants import Address, Kind, Participant, addresses
+from ipistate.coordination.participants import (
+    Kind,
+    Participant,
+    ServerAddress,
+    addresses,
+)
 from ipistate.coordination.replies import Introduction
 from ipistate.coordination.scope import STATUS_SECONDS
 
@@ -69,15 +74,15 @@ async def discover_urls(
         DiscoveryError: A server is no participant or did not answer, two have one name,
             or a kind is missing.
     """
-    servers = dict.fromkeys(Address(url.rstrip("/"), url) for url in urls)
+    servers = dict.fromkeys(ServerAddress(url.rstrip("/"), url) for url in urls)
     found = _participants(await _introductions(servers, client), _instance)
     _check_distinct(found)
     return _complete(found, required)
 
 
 async def _introductions(
-    servers: Iterable[Address], client: ControlClient
-) -> dict[Address, Introduction | Failure]:
+    servers: Iterable[ServerAddress], client: ControlClient
+) -> dict[ServerAddress, Introduction | Failure]:
     asked = list(servers)
     said = await asyncio.gather(
         *(client.status(one, Introduction, STATUS_SECONDS) for one in asked)
@@ -89,17 +94,17 @@ def _is_absent(said: Introduction | Failure) -> bool:
     return isinstance(said, Failure) and said.status == _NOT_FOUND
 
 
-def _own_name(server: Address, _: Introduction) -> str:
+def _own_name(server: ServerAddress, _: Introduction) -> str:
     return server.name
 
 
-def _instance(server: Address, said: Introduction) -> str:
+def _instance(server: ServerAddress, said: Introduction) -> str:
     return said.instance or server.name
 
 
 def _participants(
-    asked: Mapping[Address, Introduction | Failure],
-    name: Callable[[Address, Introduction], str],
+    asked: Mapping[ServerAddress, Introduction | Failure],
+    name: Callable[[ServerAddress, Introduction], str],
 ) -> tuple[Participant, ...]:
     found = ordered(
         Participant(name(server, said), server.url, Kind(said.kind))

@@ -17,13 +17,13 @@ from ipistate.errors import IpiStateError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ipistate.coordination.participants import Address, Participant
+    from ipistate.coordination.participants import Participant, ServerAddress
 
 DETAIL_LIMIT: Final = 400
 """Characters of an answer that a failure repeats."""
 
 
-class Reason(StrEnum):
+class FailureReason(StrEnum):
     """Why a call has no result; the code of a failure that no server has named."""
 
     REFUSED = "refused"
@@ -45,17 +45,17 @@ def _bounded(text: str) -> str:
 class Failure:
     """One call that failed, at one server."""
 
-    server: Address
+    server: ServerAddress
     """A ``Participant``, except while it is being discovered."""
     operation: str
-    reason: Reason
+    reason: FailureReason
     status: int | None = None
     code: str | None = None
     """The code of a refusal by the protocol (spec control-plane, Appendix B)."""
     detail: str = attrs.field(default="", converter=_bounded)
 
     def __str__(self) -> str:
-        refused = self.reason is Reason.REFUSED
+        refused = self.reason is FailureReason.REFUSED
         answer = f"HTTP {self.status}" if refused else self.reason.replace("_", " ")
         told = [part for part in (answer, self.code, self.detail) if part]
         return f"{self.operation} at {self.server}: {' '.join(told)}"

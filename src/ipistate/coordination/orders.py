@@ -10,20 +10,20 @@ from ipistate.coordination.participants import Kind, Participant
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Order: TypeAlias = tuple[frozenset[Kind], ...]
+StageOrder: TypeAlias = tuple[frozenset[Kind], ...]
 Stage: TypeAlias = tuple[Participant, ...]
 """Participants that are asked at the same time."""
 
-PREPARE: Final[Order] = tuple(frozenset({kind}) for kind in Kind)
+PREPARE: Final[StageOrder] = tuple(frozenset({kind}) for kind in Kind)
 """Environments park first; resources go last, since agents call them until they park."""
 
-RESUME: Final[Order] = PREPARE[::-1]
+RESUME: Final[StageOrder] = PREPARE[::-1]
 """Nothing reopens before the servers that it calls."""
 
-AT_ONCE: Final[Order] = (frozenset(Kind),)
+AT_ONCE: Final[StageOrder] = (frozenset(Kind),)
 """Everybody is frozen already, or fresh."""
 
-RETIRE: Final[Order] = (
+RETIRE: Final[StageOrder] = (
     frozenset({Kind.ENVIRONMENT}),
     frozenset({Kind.AGENT}),
     frozenset({Kind.MODEL, Kind.RESOURCES}),
@@ -38,7 +38,7 @@ def ordered(participants: Iterable[Participant]) -> tuple[Participant, ...]:
     return tuple(sorted(participants, key=lambda one: (_RANK[one.kind], one.name)))
 
 
-def stages(order: Order, participants: Iterable[Participant]) -> tuple[Stage, ...]:
+def stages(order: StageOrder, participants: Iterable[Participant]) -> tuple[Stage, ...]:
     """Split participants into the stages of an order; empty stages are left out."""
     everybody = ordered(participants)
     split = (tuple(p for p in everybody if p.kind in kinds) for kinds in order)

@@ -53,7 +53,7 @@ def _without_slash(url: str) -> str:
 
 
 @attrs.frozen
-class Address:
+class ServerAddress:
     """A server by its name in the deployment, and where it listens.
 
     Raises:
@@ -68,7 +68,7 @@ class Address:
 
 
 @attrs.frozen
-class Participant(Address):
+class Participant(ServerAddress):
     """A server that owns state which checkpoints keep."""
 
     kind: Kind
@@ -77,7 +77,7 @@ class Participant(Address):
         return f"{self.kind} {self.name} ({self.url})"
 
 
-def addresses(deployment: Mapping[str, Any]) -> Iterator[Address]:
+def addresses(deployment: Mapping[str, Any]) -> Iterator[ServerAddress]:
     """Read the servers of a deployment's resolved configuration, by name.
 
     An entry is ``{server type: {implementation: {"host": ..., "port": ...}}}``; entries
@@ -102,14 +102,14 @@ def _members(value: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
-def _address(name: str, server: object, path: tuple[str, ...]) -> Address:
+def _address(name: str, server: object, path: tuple[str, ...]) -> ServerAddress:
     host, port = (_members(server).get(part) for part in ("host", "port"))
     if not isinstance(host, str) or type(port) is not int or not 0 < port <= MAX_PORT:
         message = "a server has a host and a port"
         raise SchemaError("invalid_address", message, json_path(path), preview(server))
     shown = f"[{host}]" if ":" in host else host
     try:
-        return Address(name, f"http://{shown}:{port}")
+        return ServerAddress(name, f"http://{shown}:{port}")
     except SchemaError as error:
         raise SchemaError(
             "invalid_address", error.message, json_path(path), error.preview

@@ -19,12 +19,19 @@ from ipistate.coordination.failures import (
     OperationFailedError,
     RestoreFailedError,
 )
-from ipistate.coordination.orders import AT_ONCE, PREPARE, RESUME, RETIRE, Order, stages
-from ipistate.coordination.requests import Request
+from ipistate.coordination.orders import (
+    AT_ONCE,
+    PREPARE,
+    RESUME,
+    RETIRE,
+    StageOrder,
+    stages,
+)
+from ipistate.coordination.requests import ControlRequest
 from ipistate.coordination.results import (
-    Answer,
     Committed,
     Forgotten,
+    ParticipantAnswer,
     Prepared,
     Renewed,
     Restored,
@@ -47,31 +54,33 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 @attrs.frozen
-class Round(Generic[R_co]):
+class Broadcast(Generic[R_co]):
     """The same request to all participants of a stage, at the same time."""
 
     stage: Stage
-    request: Request[R_co]
+    request: ControlRequest[R_co]
 
 
 @attrs.frozen(kw_only=True)
-class Outcome(Generic[R_co]):
+class PlanOutcome(Generic[R_co]):
     """A round after all of its calls have returned."""
 
-    answers: tuple[Answer[R_co], ...] = ()
+    answers: tuple[ParticipantAnswer[R_co], ...] = ()
     failures: tuple[Failure, ...] = ()
     now: float
 
 
-Plan: TypeAlias = Generator[Round[Any], Outcome[Any], R]
+Plan: TypeAlias = Generator[Broadcast[Any], PlanOutcome[Any], R]
 
 
-def _ask(stage: Stage, request: Request[R]) -> Plan[Outcome[R]]:
-    outcome: Outcome[R] = yield Round(stage, request)
+def _ask(stage: Stage, request: ControlRequest[R]) -> Plan[PlanOutcome[R]]:
+    outcome: PlanOutcome[R] = yield Broadcast(stage, request)
     return outcome
 
 
-def _ask_all(stage: Stage, request: Request[R]) -> Plan[tuple[Answer[R], ...]]:
+def _ask_all(
+    stage: Stage, request: ControlRequest[R]
+) -> Plan[tuple[ParticipantAnswer[R], ...]]:
     outcome = yield from _ask(stage, request)
     if outcome.failures:
         raise OperationFailedError.of(outcome.failures)
@@ -79,24 +88,24 @@ def _ask_all(stage: Stage, request: Request[R]) -> Plan[tuple[Answer[R], ...]]:
 
 
 def _through(
-    order: Order, participants: Iterable[Participant], request: Request[R]
-) -> Plan[tuple[Answer[R], ...]]:
+    order: StageOrder, participants: Iterable[Participant], request: ControlRequest[R]
+) -> Plan[tuple[ParticipantAnswer[R], ...]]:
     """Ask stage after stage, and stop at the first one that fails."""
-    answers: tuple[Answer[R], ...] = ()
+    answers: tuple[ParticipantAnswer[R], ...] = ()
     for stage in stages(order, participants):
         answers += yield from _ask_all(stage, request)
     return answers
 
 
 def _throughout(
-    order: Order, participants: Iterable[Participant], request: Request[R]
-) -> Plan[Outcome[R]]:
+    order: StageOrder, participants: Iterable[Participant], request: ControlRequest[R]
+) -> Plan[PlanOutcome[R]]:
     """Ask every stage, whatever fails on the way."""
-    outcomes: list[Outcome[R]] = []
+    outcomes: list[PlanOutcome[R]] = []
     for stage in stages(order, participants):
         outcome = yield from _ask(stage, request)
         outcomes += (outcome,)
-    return Outcome(
+    return PlanOutcome(
         answers=tuple(chain.from_iterable(one.answers for one in outcomes)),
         failures=tuple(chain.from_iterable(one.failures for one in outcomes)),
         now=outcomes[-1].now,
@@ -106,7 +115,7 @@ def _throughout(
 def prepare(participants: Iterable[Participant], call: Call) -> Plan[Prepared]:
     """Freeze everybody, and stop at the first stage that is not ready."""
     request = requests.prepare(call)
-    answers: tuple[Answer[PrepareReply], ...] = ()
+    answers: tuple[ParticipantAnswer[PrepareReply], ...] = ()
     for stage in stages(PREPARE, participants):
         answers += yield from _ask_all(stage, request)
         if not Prepared(answers).ready:

@@ -49,7 +49,7 @@ def _check_counts(_: object, field: attrs.Attribute[Any], counts: JsonObject) ->
 
 
 @attrs.frozen(kw_only=True)
-class Report:
+class PreparedReport:
     """Whether a participant's frozen state can be committed, and what blocks it.
 
     A blocker is a capture key, or another text that names what is waited for.
@@ -97,7 +97,7 @@ class StatusReply:
     phase: str = attrs.field(validator=_one_of(*PHASES))
     checkpoint_id: str | None
     lease_expires_at: float | None
-    report: Report
+    report: PreparedReport
     retired_rollouts: int = 0
     extra: JsonObject = EMPTY_OBJECT
 
@@ -107,7 +107,7 @@ class PrepareReply:
     """Phase and report when the prepare ended."""
 
     phase: str = attrs.field(validator=_one_of(*PHASES))
-    report: Report
+    report: PreparedReport
     extra: JsonObject = EMPTY_OBJECT
 
     @property

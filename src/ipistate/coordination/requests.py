@@ -32,7 +32,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 @attrs.frozen(kw_only=True)
-class Request(Generic[R_co]):
+class ControlRequest(Generic[R_co]):
     """One call, as it is sent to every participant of a stage."""
 
     operation: str
@@ -43,26 +43,26 @@ class Request(Generic[R_co]):
 
 def _request(
     operation: str, call: Call, reply: type[R], **members: object
-) -> Request[R]:
+) -> ControlRequest[R]:
     body = JsonObject({**attrs.asdict(call), **members})
-    return Request(
+    return ControlRequest(
         operation=operation, deadline_ts=call.deadline_ts, body=body, reply=reply
     )
 
 
-def prepare(call: Call) -> Request[PrepareReply]:
+def prepare(call: Call) -> ControlRequest[PrepareReply]:
     """Close admission and wait until the state stands still."""
     return _request("prepare", call, PrepareReply)
 
 
-def renew(call: Call) -> Request[RenewReply]:
+def renew(call: Call) -> ControlRequest[RenewReply]:
     """Keep the checkpoint open for longer."""
     return _request("renew", call, RenewReply)
 
 
 def commit(
     call: Call, directory: str, scope: Iterable[EpisodeId] | None
-) -> Request[CommitReply]:
+) -> ControlRequest[CommitReply]:
     """Write the state of the episodes of the scope; None is everything."""
     episodes = None if scope is None else _documents(scope)
     return _request(
@@ -72,7 +72,7 @@ def commit(
 
 def restore(
     call: Call, directory: str, scope: Iterable[EpisodeId]
-) -> Request[RestoreReply]:
+) -> ControlRequest[RestoreReply]:
     """Install the checkpointed attempts of the scope as their next attempts."""
     return _request(
         "restore",
@@ -83,17 +83,17 @@ def restore(
     )
 
 
-def resume(call: Call) -> Request[ResumeReply]:
+def resume(call: Call) -> ControlRequest[ResumeReply]:
     """Open admission, whatever happened before."""
     return _request("resume", call, ResumeReply)
 
 
-def retire(call: Call, episodes: Iterable[EpisodeId]) -> Request[RetireReply]:
+def retire(call: Call, episodes: Iterable[EpisodeId]) -> ControlRequest[RetireReply]:
     """Refuse attempts and all earlier ones, and free their state."""
     return _request("retire", call, RetireReply, episode_ids=_documents(episodes))
 
 
-def forget(call: Call, rollout_ids: Iterable[str]) -> Request[ForgetReply]:
+def forget(call: Call, rollout_ids: Iterable[str]) -> ControlRequest[ForgetReply]:
     """End the refusals that retires have left."""
     names = sorted(set(rollout_ids))
     return _request("forget", call, ForgetReply, rollout_ids=names)

@@ -9,9 +9,9 @@ import attrs
 from ipistate.coordination.replies import (
     CommitReply,
     ForgetReply,
+    PreparedReport,
     PrepareReply,
     RenewReply,
-    Report,
     RestoreReply,
     ResumeReply,
     RetireReply,
@@ -30,14 +30,14 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 @attrs.frozen
-class Answer(Generic[R_co]):
+class ParticipantAnswer(Generic[R_co]):
     """One participant's reply."""
 
     participant: Participant
     reply: R_co
 
 
-def _restarts(reports: Iterable[Report]) -> tuple[EpisodeId, ...]:
+def _restarts(reports: Iterable[PreparedReport]) -> tuple[EpisodeId, ...]:
     return in_order(one for report in reports for one in report.restarting_episodes)
 
 
@@ -45,7 +45,7 @@ def _restarts(reports: Iterable[Report]) -> tuple[EpisodeId, ...]:
 class Statuses:
     """Every participant's status, in the order of a prepare."""
 
-    answers: tuple[Answer[StatusReply], ...]
+    answers: tuple[ParticipantAnswer[StatusReply], ...]
 
     @property
     def restarts(self) -> tuple[EpisodeId, ...]:
@@ -57,7 +57,7 @@ class Statuses:
 class Prepared:
     """The answers of the stages that were asked; the last ones may be unprepared."""
 
-    answers: tuple[Answer[PrepareReply], ...]
+    answers: tuple[ParticipantAnswer[PrepareReply], ...]
 
     @property
     def ready(self) -> bool:
@@ -65,7 +65,7 @@ class Prepared:
         return not self.unready
 
     @property
-    def unready(self) -> tuple[Answer[PrepareReply], ...]:
+    def unready(self) -> tuple[ParticipantAnswer[PrepareReply], ...]:
         """The answers of participants that are not prepared."""
         return tuple(one for one in self.answers if not one.reply.is_prepared)
 
@@ -88,7 +88,7 @@ class Prepared:
 class Committed:
     """What was written by whom. Publishing it is the controller's job."""
 
-    answers: tuple[Answer[CommitReply], ...]
+    answers: tuple[ParticipantAnswer[CommitReply], ...]
     scope: tuple[EpisodeId, ...] | None
     """The episodes that were named, restarts left out; None named everything."""
 
@@ -109,7 +109,7 @@ class Committed:
 class Restored:
     """What was installed; admission is closed until the resume."""
 
-    answers: tuple[Answer[RestoreReply], ...]
+    answers: tuple[ParticipantAnswer[RestoreReply], ...]
 
     @property
     def episodes(self) -> tuple[EpisodeId, ...]:
@@ -127,14 +127,14 @@ class Restored:
 class Resumed:
     """Everybody has reopened."""
 
-    answers: tuple[Answer[ResumeReply], ...]
+    answers: tuple[ParticipantAnswer[ResumeReply], ...]
 
 
 @attrs.frozen
 class Renewed:
     """Everybody keeps the checkpoint open for longer."""
 
-    answers: tuple[Answer[RenewReply], ...]
+    answers: tuple[ParticipantAnswer[RenewReply], ...]
 
     @property
     def lease_expires_at(self) -> float:
@@ -146,11 +146,11 @@ class Renewed:
 class Retired:
     """Everybody has stopped and freed these attempts; no answers if none was named."""
 
-    answers: tuple[Answer[RetireReply], ...]
+    answers: tuple[ParticipantAnswer[RetireReply], ...]
 
 
 @attrs.frozen
 class Forgotten:
     """Everybody has ended its refusals; no answers if no rollout was named."""
 
-    answers: tuple[Answer[ForgetReply], ...]
+    answers: tuple[ParticipantAnswer[ForgetReply], ...]

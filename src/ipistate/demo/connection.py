@@ -66,7 +66,7 @@ class Connection:
 
     def episode(
         self, episode: EpisodeId | None, cookies: httpx.Cookies | None = None
-    ) -> EpisodeClient:
+    ) -> DemoClient:
         """Speak for one attempt of a rollout, with the cookies it holds so far.
 
         Without an episode the cookies alone say whose calls these are.
@@ -79,10 +79,10 @@ class Connection:
             timeout=CALL_SECONDS,
             trust_env=False,
         )
-        return EpisodeClient(client, prefix)
+        return DemoClient(client, prefix)
 
 
-class EpisodeClient:
+class DemoClient:
     """The calls of one episode; its cookie is kept from reply to reply."""
 
     def __init__(self, client: httpx.AsyncClient, prefix: str) -> None:

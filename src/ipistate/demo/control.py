@@ -27,7 +27,7 @@ def _deadline() -> float:
 
 
 @attrs.frozen
-class Control:
+class DemoControl:
     """Drives the checkpoints of one server.
 
     Every call raises ``CoordinationError`` if the server refuses it or is gone.

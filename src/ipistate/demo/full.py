@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from ipistate.codec import encode
-from ipistate.demo.full_report import FullReport, Retirement, Stage
+from ipistate.demo.full_report import DemoStage, FullReport, Retirement
 from ipistate.demo.play import (
     Recording,
     continuing,
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from ipistate.checkpoint.episode import EpisodeId
     from ipistate.coordination.replies import CommitReply
-    from ipistate.demo.plan import Rollout
-    from ipistate.demo.run import Watcher
-    from ipistate.demo.workplace import Export, Served, Workplace
+    from ipistate.demo.plan import DemoRollout
+    from ipistate.demo.run import DemoWatcher
+    from ipistate.demo.workplace import Served, SessionExport, Workplace
 
 RETIRED_OF: Final = 10
 """One of so many rollouts at the checkpoint is retired, and at least one."""
@@ -49,14 +49,14 @@ class Crashes:
     """What was recorded through both crashes, and what the servers said."""
 
     recordings: Mapping[str, Recording]
-    first: Stage
-    second: Stage
+    first: DemoStage
+    second: DemoStage
     retired: Retirement
     sessions_left: int
 
 
 async def run_full(
-    rollouts: Sequence[Rollout], place: Workplace, watch: Watcher
+    rollouts: Sequence[DemoRollout], place: Workplace, watch: DemoWatcher
 ) -> FullReport:
     """Play the rollouts twice, once through two crashes, and compare.
 
@@ -84,7 +84,7 @@ async def run_full(
 
 
 def _carried(
-    first: Mapping[EpisodeId, Export], second: Mapping[EpisodeId, Export]
+    first: Mapping[EpisodeId, SessionExport], second: Mapping[EpisodeId, SessionExport]
 ) -> int:
     later = {
         episode.next_attempt: export.to_json() for episode, export in first.items()
@@ -93,7 +93,7 @@ def _carried(
 
 
 async def through_two_crashes(
-    rollouts: Sequence[Rollout], place: Workplace, watch: Watcher
+    rollouts: Sequence[DemoRollout], place: Workplace, watch: DemoWatcher
 ) -> Crashes:
     """Play to the cuts, die, restore, checkpoint, die again, restore, play on."""
     unfinished = [rollout for rollout in rollouts if rollout.cut is not None]
@@ -134,8 +134,8 @@ async def through_two_crashes(
     )
 
 
-async def _killed(server: Served, committed: CommitReply) -> Stage:
-    return Stage(
+async def _killed(server: Served, committed: CommitReply) -> DemoStage:
+    return DemoStage(
         pid=server.process.pid,
         status=await server.process.kill(),
         manifest=unstructure(committed.manifest),
@@ -146,8 +146,8 @@ async def _killed(server: Served, committed: CommitReply) -> Stage:
 
 
 async def _restored(
-    server: Served, stage: Stage, directory: Path, scope: Sequence[EpisodeId]
-) -> Stage:
+    server: Served, stage: DemoStage, directory: Path, scope: Sequence[EpisodeId]
+) -> DemoStage:
     done = await server.control.restore(f"restore-{directory.name}", directory, scope)
     sessions = await server.control.sessions()
     return attrs.evolve(stage, restored=done.restored, sessions=sessions)
@@ -155,9 +155,9 @@ async def _restored(
 
 async def _to_the_end(
     server: Served,
-    rollouts: Sequence[Rollout],
+    rollouts: Sequence[DemoRollout],
     before: Mapping[str, Recording],
-    watch: Watcher,
+    watch: DemoWatcher,
 ) -> tuple[dict[str, Recording], Retirement]:
     count = max(1, len(rollouts) // RETIRED_OF)
     given_up, going_on = rollouts[:count], rollouts[count:]
@@ -179,7 +179,7 @@ async def _to_the_end(
 
 
 async def _retire(
-    server: Served, rollouts: Sequence[Rollout], before: Mapping[str, Recording]
+    server: Served, rollouts: Sequence[DemoRollout], before: Mapping[str, Recording]
 ) -> Retirement:
     attempts = [rollout.episode.next_attempt for rollout in rollouts]
     for rollout in rollouts[::2]:
@@ -202,14 +202,14 @@ async def _retire(
     )
 
 
-async def _one_more_call(server: Served, rollout: Rollout, held: Recording) -> None:
+async def _one_more_call(server: Served, rollout: DemoRollout, held: Recording) -> None:
     # So that some of the retired sessions have gone on, and others were never claimed.
     attempt = attrs.evolve(rollout, episode=rollout.episode.next_attempt)
     await play_until(server.connection, attempt, held, len(held.replies) + 1)
 
 
 async def _late_calls(
-    server: Served, rollout: Rollout, before: Mapping[str, Recording]
+    server: Served, rollout: DemoRollout, before: Mapping[str, Recording]
 ) -> list[str | None]:
     cookies = before[rollout.episode.rollout_id].cookies
     call, seed = rollout.calls[0], rollout.task.to_json()
@@ -224,7 +224,7 @@ async def _late_calls(
 
 
 async def _close(
-    server: Served, rollout: Rollout, before: Mapping[str, Recording]
+    server: Served, rollout: DemoRollout, before: Mapping[str, Recording]
 ) -> str | None:
     cookies, attempt = before[rollout.episode.rollout_id].cookies, rollout.episode
     body = {

@@ -13,7 +13,7 @@ from ipistate.demo.report import REPORT_VERSION, Outcomes
 
 
 @attrs.frozen(kw_only=True)
-class Stage:
+class DemoStage:
     """A checkpoint, the death of the server that wrote it, and the restore after it."""
 
     pid: int
@@ -57,8 +57,8 @@ class Retirement:
 class FullReport(Outcomes):
     """The whole result of the full demo."""
 
-    first: Stage
-    second: Stage
+    first: DemoStage
+    second: DemoStage
     carried: int
     """Sessions whose second export equals the first byte for byte, one attempt later."""
     retired: Retirement

@@ -23,8 +23,8 @@ from ipistate.demo.rounds import (
     FIRST,
     OPERATIONS,
     SECOND,
-    Operation,
-    Round,
+    KilledOperation,
+    KillRound,
     RoundsReport,
     doubled,
     lost,
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
     from pathlib import Path
 
-    from ipistate.demo.plan import Rollout
-    from ipistate.demo.play import Recording, Step
-    from ipistate.demo.run import Watcher
+    from ipistate.demo.plan import DemoRollout
+    from ipistate.demo.play import PlayStep, Recording
+    from ipistate.demo.run import DemoWatcher
     from ipistate.demo.workplace import Served, Workplace
 
 Recordings: TypeAlias = "Mapping[str, Mapping[str, Recording]]"
@@ -51,9 +51,9 @@ _LONGER: Final = 1.2
 
 
 async def run_rounds(
-    rollouts: Sequence[Rollout],
+    rollouts: Sequence[DemoRollout],
     place: Workplace,
-    watch: Watcher,
+    watch: DemoWatcher,
     *,
     count: int,
     seed: int,
@@ -77,7 +77,7 @@ async def run_rounds(
     watch.stage("without interruption")
     beside = await without_interruption(played, place, watch)
     play = _Play(played, place, watch, beside, dict.fromkeys(OPERATIONS, 0.0))
-    rounds: list[Round] = []
+    rounds: list[KillRound] = []
     for number in range(count):
         operation = OPERATIONS[number % len(OPERATIONS)]
         watch.stage(f"round {number + 1}: {operation}")
@@ -94,14 +94,16 @@ class _Killed:
 
 @attrs.frozen
 class _Play:
-    rollouts: Sequence[Rollout]
+    rollouts: Sequence[DemoRollout]
     place: Workplace
-    watch: Watcher
+    watch: DemoWatcher
     beside: Mapping[str, Recording]
-    seconds: dict[Operation, float]
+    seconds: dict[KilledOperation, float]
     """What each operation took the last time that it was left alone."""
 
-    async def round(self, number: int, operation: Operation, part: float) -> Round:
+    async def round(
+        self, number: int, operation: KilledOperation, part: float
+    ) -> KillRound:
         directory = self.place.checkpoint(f"round-{number}")
         if operation == "commit":
             at, killed = await self._through_commit(directory, part)
@@ -113,7 +115,7 @@ class _Play:
             held = await server.control.sessions()
             after = await self._play(continuing(server.connection, at[newest]))
             left = await server.control.sessions()
-        return Round(
+        return KillRound(
             number=number,
             operation=operation,
             moment=killed.moment,
@@ -151,7 +153,7 @@ class _Play:
         await self._commit(server, directory, FIRST)
         await server.control.resume(FIRST)
 
-        async def one_more(rollout: Rollout) -> Recording:
+        async def one_more(rollout: DemoRollout) -> Recording:
             held = first[rollout.episode.rollout_id]
             end = len(held.replies) + 1
             return await play_until(server.connection, rollout, held, end)
@@ -160,7 +162,7 @@ class _Play:
         await server.control.freeze(SECOND)
         return {FIRST: first, SECOND: second}
 
-    async def _play(self, step: Step) -> Mapping[str, Recording]:
+    async def _play(self, step: PlayStep) -> Mapping[str, Recording]:
         return await play_all(self.rollouts, step, CONCURRENCY, self.watch.advance)
 
     async def _commit(self, server: Served, directory: Path, name: str) -> None:
@@ -179,7 +181,7 @@ class _Play:
     async def _kill_during(
         self,
         server: Served,
-        operation: Operation,
+        operation: KilledOperation,
         part: float,
         work: Coroutine[Any, Any, object],
     ) -> _Killed:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ipistate.checkpoint.episode import EpisodeId
-from ipistate.demo.scripts import AGENTS, Agent, Script
+from ipistate.demo.scripts import AGENTS, Agent, DemoScript
 
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen(kw_only=True)
-class Rollout:
+class DemoRollout:
     """One agent's way through one task row."""
 
     episode: EpisodeId
@@ -39,7 +39,7 @@ class Rollout:
         return self.task.domain or "unknown"
 
 
-def plan(scripts: Iterable[Script], count: int) -> tuple[Rollout, ...]:
+def plan(scripts: Iterable[DemoScript], count: int) -> tuple[DemoRollout, ...]:
     """Deal ``count`` rollouts: domains in turn, agents in turn, a quarter to finish.
 
     Raises:
@@ -56,7 +56,7 @@ def plan(scripts: Iterable[Script], count: int) -> tuple[Rollout, ...]:
     )
 
 
-def plan_for(scripts: Iterable[Script], sessions: int) -> tuple[Rollout, ...]:
+def plan_for(scripts: Iterable[DemoScript], sessions: int) -> tuple[DemoRollout, ...]:
     """Deal as many rollouts as it takes for so many to be live at the checkpoint.
 
     Raises:
@@ -67,10 +67,10 @@ def plan_for(scripts: Iterable[Script], sessions: int) -> tuple[Rollout, ...]:
     return dealt[: live[sessions - 1] + 1]
 
 
-def in_turn(scripts: Iterable[Script]) -> list[Script]:
+def in_turn(scripts: Iterable[DemoScript]) -> list[DemoScript]:
     """Order scripts so that domains alternate and each keeps its own order."""
     seen: dict[str | None, int] = {}
-    ranked: list[tuple[int, Script]] = []
+    ranked: list[tuple[int, DemoScript]] = []
     for script in scripts:
         turn = seen.get(script.task.domain, 0)
         seen[script.task.domain] = turn + 1
@@ -78,13 +78,13 @@ def in_turn(scripts: Iterable[Script]) -> list[Script]:
     return [script for _, script in sorted(ranked, key=lambda pair: pair[0])]
 
 
-def _rollout(scripts: Sequence[Script], number: int, width: int) -> Rollout:
+def _rollout(scripts: Sequence[DemoScript], number: int, width: int) -> DemoRollout:
     slot, turn = divmod(number, len(AGENTS))
     lap, place = divmod(slot, len(scripts))
     script, agent = scripts[place], AGENTS[turn]
     calls = script.calls(agent)
     finishes = slot % 4 == (3 if agent == "careful" else 1)
-    return Rollout(
+    return DemoRollout(
         episode=EpisodeId(f"demo-{number:0{width}}-{agent}"),
         row=script.name,
         task=script.task,

@@ -17,10 +17,10 @@ from ipistate.demo.trace import verify_request
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from ipistate.demo.connection import Connection, EpisodeClient
-    from ipistate.demo.plan import Rollout
+    from ipistate.demo.connection import Connection, DemoClient
+    from ipistate.demo.plan import DemoRollout
 
-Step: TypeAlias = "Callable[[Rollout], Awaitable[Recording]]"
+PlayStep: TypeAlias = "Callable[[DemoRollout], Awaitable[Recording]]"
 
 
 @attrs.frozen(kw_only=True)
@@ -34,14 +34,14 @@ class Recording:
     """Why the episode could not go on; None if it did."""
 
 
-async def play(connection: Connection, rollout: Rollout) -> Recording:
+async def play(connection: Connection, rollout: DemoRollout) -> Recording:
     """Play a whole episode: seed, every call, verify."""
     client = connection.episode(rollout.episode)
     started = await _go_on(client, rollout, None, len(rollout.calls))
     return await _verified(client, rollout, started)
 
 
-async def play_to_cut(connection: Connection, rollout: Rollout) -> Recording:
+async def play_to_cut(connection: Connection, rollout: DemoRollout) -> Recording:
     """Play an episode up to its cut; the whole of it if it has none."""
     if rollout.cut is None:
         return await play(connection, rollout)
@@ -50,7 +50,7 @@ async def play_to_cut(connection: Connection, rollout: Rollout) -> Recording:
 
 
 async def play_until(
-    connection: Connection, rollout: Rollout, before: Recording, end: int
+    connection: Connection, rollout: DemoRollout, before: Recording, end: int
 ) -> Recording:
     """Go on with the cookie that is held, as the attempt that the rollout names."""
     client = connection.episode(rollout.episode, before.cookies)
@@ -58,7 +58,7 @@ async def play_until(
 
 
 async def play_on(
-    connection: Connection, rollout: Rollout, before: Recording
+    connection: Connection, rollout: DemoRollout, before: Recording
 ) -> Recording:
     """Continue a restored episode with the cookie it held, as its next attempt."""
     client = connection.episode(rollout.episode.next_attempt, before.cookies)
@@ -66,18 +66,18 @@ async def play_on(
     return await _verified(client, rollout, done)
 
 
-def continuing(connection: Connection, before: Mapping[str, Recording]) -> Step:
+def continuing(connection: Connection, before: Mapping[str, Recording]) -> PlayStep:
     """Return a step that plays an episode on from what was recorded before."""
 
-    async def step(rollout: Rollout) -> Recording:
+    async def step(rollout: DemoRollout) -> Recording:
         return await play_on(connection, rollout, before[rollout.episode.rollout_id])
 
     return step
 
 
 async def play_all(
-    rollouts: Iterable[Rollout],
-    step: Step,
+    rollouts: Iterable[DemoRollout],
+    step: PlayStep,
     limit: int,
     tick: Callable[[Recording], None],
 ) -> Mapping[str, Recording]:
@@ -85,7 +85,7 @@ async def play_all(
     places = asyncio.Semaphore(limit)
     done: dict[str, Recording] = {}
 
-    async def one(rollout: Rollout) -> None:
+    async def one(rollout: DemoRollout) -> None:
         async with places:
             recording = await step(rollout)
         done[rollout.episode.rollout_id] = recording
@@ -98,7 +98,7 @@ async def play_all(
 
 
 async def _go_on(
-    client: EpisodeClient, rollout: Rollout, before: Recording | None, end: int
+    client: DemoClient, rollout: DemoRollout, before: Recording | None, end: int
 ) -> Recording:
     replies = list(before.replies) if before else []
     fault = before.fault if before else None
@@ -113,7 +113,7 @@ async def _go_on(
 
 
 async def _verified(
-    client: EpisodeClient, rollout: Rollout, done: Recording
+    client: DemoClient, rollout: DemoRollout, done: Recording
 ) -> Recording:
     if done.fault is not None:
         return done

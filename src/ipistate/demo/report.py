@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ipistate.checkpoint.episode import EpisodeId
-    from ipistate.demo.plan import Rollout
+    from ipistate.demo.plan import DemoRollout
     from ipistate.demo.play import Recording
-    from ipistate.demo.workplace import Export
+    from ipistate.demo.workplace import SessionExport
     from ipistate.environment import Environment
 
 REPORT_VERSION: Final = 1
 
 
 @attrs.frozen(kw_only=True)
-class Outcome:
+class DemoOutcome:
     """One rollout of the interrupted run beside the same one without interruption."""
 
     rollout_id: str
@@ -68,7 +68,7 @@ class Evidence:
 
 
 @attrs.frozen(kw_only=True)
-class Line:
+class DomainLine:
     """One line of the table: the rollouts of a domain, or all of them."""
 
     domain: str
@@ -80,7 +80,7 @@ class Line:
     identical: int
 
     @classmethod
-    def of(cls, domain: str, outcomes: Sequence[Outcome]) -> Line:
+    def of(cls, domain: str, outcomes: Sequence[DemoOutcome]) -> DomainLine:
         """Count outcomes; the reward is their mean, a lost episode's is 0."""
         rewards = [outcome.reward or 0.0 for outcome in outcomes]
         return cls(
@@ -98,25 +98,25 @@ class Line:
 class Outcomes:
     """Every rollout's outcome, and the table's lines that they give."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[DemoOutcome, ...]
 
     @property
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[DomainLine, ...]:
         """The table's lines, one for each domain in the order of their names."""
         domains = sorted({outcome.domain for outcome in self.outcomes})
         return tuple(
-            Line.of(domain, [o for o in self.outcomes if o.domain == domain])
+            DomainLine.of(domain, [o for o in self.outcomes if o.domain == domain])
             for domain in domains
         )
 
     @property
-    def total(self) -> Line:
+    def total(self) -> DomainLine:
         """The table's last line."""
-        return Line.of("total", self.outcomes)
+        return DomainLine.of("total", self.outcomes)
 
 
 @attrs.frozen(kw_only=True)
-class Report(Outcomes):
+class DemoReport(Outcomes):
     """The whole result."""
 
     evidence: Evidence
@@ -158,14 +158,14 @@ class Report(Outcomes):
 
 
 def compare_all(
-    rollouts: Iterable[Rollout],
+    rollouts: Iterable[DemoRollout],
     interrupted: Mapping[str, Recording],
     beside: Mapping[str, Recording],
-    exported: Mapping[EpisodeId, Export],
-) -> tuple[Outcome, ...]:
+    exported: Mapping[EpisodeId, SessionExport],
+) -> tuple[DemoOutcome, ...]:
     """Compare every rollout with the same one without interruption."""
 
-    def one(rollout: Rollout) -> Outcome:
+    def one(rollout: DemoRollout) -> DemoOutcome:
         name, export = rollout.episode.rollout_id, exported.get(rollout.episode)
         world = None if export is None else export.world
         return compare(rollout, interrupted[name], beside[name], world)
@@ -174,18 +174,18 @@ def compare_all(
 
 
 def compare(
-    rollout: Rollout,
+    rollout: DemoRollout,
     interrupted: Recording,
     beside: Recording,
     exported: Environment | None,
-) -> Outcome:
+) -> DemoOutcome:
     """Put a rollout's two recordings beside each other, byte for byte."""
     verdict: Any = decode(interrupted.verdict) if interrupted.verdict else {}
     cut, seed = rollout.cut, rollout.task.environment
     difference = _difference(interrupted, beside)
     if cut is not None:
         difference = difference or _world_difference(rollout, cut, exported)
-    return Outcome(
+    return DemoOutcome(
         rollout_id=rollout.episode.rollout_id,
         row=rollout.row,
         domain=rollout.domain,
@@ -218,7 +218,7 @@ def _difference(interrupted: Recording, beside: Recording) -> str | None:
 
 
 def _world_difference(
-    rollout: Rollout, cut: int, exported: Environment | None
+    rollout: DemoRollout, cut: int, exported: Environment | None
 ) -> str | None:
     if exported is None:
         return "the checkpoint has no world of it"

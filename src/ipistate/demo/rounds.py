@@ -13,10 +13,10 @@ from ipistate.demo.report import REPORT_VERSION
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from ipistate.demo.plan import Rollout
+    from ipistate.demo.plan import DemoRollout
 
-Operation = Literal["commit", "restore"]
-OPERATIONS: Final[tuple[Operation, ...]] = ("commit", "restore")
+KilledOperation = Literal["commit", "restore"]
+OPERATIONS: Final[tuple[KilledOperation, ...]] = ("commit", "restore")
 
 FIRST: Final = "first"
 """The round's checkpoint that was completed without any kill."""
@@ -24,7 +24,7 @@ SECOND: Final = "second"
 """The checkpoint after it, whose commit may have been cut short."""
 
 
-def lost(rollouts: Iterable[Rollout], restored: Iterable[str]) -> tuple[str, ...]:
+def lost(rollouts: Iterable[DemoRollout], restored: Iterable[str]) -> tuple[str, ...]:
     """Return the rollouts whose next attempt has not been restored."""
     keys = frozenset(restored)
     attempts = [rollout.episode.next_attempt for rollout in rollouts]
@@ -43,11 +43,11 @@ def doubled(restored: Collection[str], held: int) -> tuple[str, ...]:
 
 
 @attrs.frozen(kw_only=True)
-class Round:
+class KillRound:
     """One kill during an operation, and what a fresh process made of it."""
 
     number: int
-    operation: Operation
+    operation: KilledOperation
     moment: float
     """Seconds from the start of the operation to the kill."""
     answered: bool
@@ -77,7 +77,7 @@ class Round:
 class RoundsLine:
     """Rounds with the same end of the operation that was killed."""
 
-    operation: Operation
+    operation: KilledOperation
     answered: bool
     newest: str
     rounds: int
@@ -89,7 +89,7 @@ class RoundsLine:
     different: int
 
     @classmethod
-    def of(cls, rounds: Sequence[Round]) -> Self:
+    def of(cls, rounds: Sequence[KillRound]) -> Self:
         """Count rounds that ended alike."""
         moments = [one.moment for one in rounds]
         return cls(
@@ -110,7 +110,7 @@ class RoundsLine:
 class RoundsReport:
     """All rounds."""
 
-    rounds: tuple[Round, ...]
+    rounds: tuple[KillRound, ...]
     seed: int
     seconds: float
 
@@ -122,7 +122,7 @@ class RoundsReport:
     @property
     def lines(self) -> tuple[RoundsLine, ...]:
         """The table: rounds by operation, answer, and checkpoint that was restored."""
-        groups: dict[tuple[Operation, bool, str], list[Round]] = {}
+        groups: dict[tuple[KilledOperation, bool, str], list[KillRound]] = {}
         for one in self.rounds:
             key = one.operation, one.answered, one.newest
             groups.setdefault(key, []).append(one)

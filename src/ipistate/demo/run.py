@@ -12,7 +12,7 @@ import attrs
 
 from ipistate.codec import decode, encode
 from ipistate.demo.play import Recording, continuing, play, play_all, play_to_cut
-from ipistate.demo.report import Evidence, Report, compare_all
+from ipistate.demo.report import DemoReport, Evidence, compare_all
 from ipistate.demo.trace import verify_request
 from ipistate.demo.workplace import CONCURRENCY, Workplace, exports_in
 from ipistate.schema import unstructure
@@ -22,7 +22,7 @@ from ipistate.values import trusted_object
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping, Sequence
 
-    from ipistate.demo.plan import Rollout
+    from ipistate.demo.plan import DemoRollout
     from ipistate.values import JsonObject
 
 L = TypeVar("L")
@@ -32,7 +32,7 @@ CHECKPOINT: Final = "checkpoint"
 """Directory of the checkpoint."""
 
 
-class Watcher(Protocol):
+class DemoWatcher(Protocol):
     """Is told how the demo gets on."""
 
     def stage(self, name: str) -> None:
@@ -44,7 +44,9 @@ class Watcher(Protocol):
         ...
 
 
-async def run(rollouts: Sequence[Rollout], place: Workplace, watch: Watcher) -> Report:
+async def run(
+    rollouts: Sequence[DemoRollout], place: Workplace, watch: DemoWatcher
+) -> DemoReport:
     """Play the rollouts twice, once through a crash, and compare.
 
     Raises:
@@ -59,7 +61,7 @@ async def run(rollouts: Sequence[Rollout], place: Workplace, watch: Watcher) -> 
     worlds = exports_in(place.checkpoint(CHECKPOINT))
     outcomes = compare_all(rollouts, crash.recordings, beside, worlds)
     place.keep_rows(result_rows(rollouts, crash.recordings))
-    return Report(
+    return DemoReport(
         outcomes=outcomes,
         evidence=crash.evidence,
         seconds=time.perf_counter() - began,
@@ -88,7 +90,7 @@ class Crash:
 
 
 async def without_interruption(
-    rollouts: Sequence[Rollout], place: Workplace, watch: Watcher
+    rollouts: Sequence[DemoRollout], place: Workplace, watch: DemoWatcher
 ) -> Mapping[str, Recording]:
     """Play every rollout on a server that lives to the end."""
     async with place.served("uninterrupted") as server:
@@ -97,7 +99,7 @@ async def without_interruption(
 
 
 async def through_crash(
-    rollouts: Sequence[Rollout], place: Workplace, watch: Watcher
+    rollouts: Sequence[DemoRollout], place: Workplace, watch: DemoWatcher
 ) -> Crash:
     """Play rollouts to their cuts, kill the server, restore, and play on."""
     unfinished = [rollout for rollout in rollouts if rollout.cut is not None]
@@ -131,7 +133,7 @@ async def through_crash(
 
 
 def result_rows(
-    rollouts: Sequence[Rollout], recordings: Mapping[str, Recording]
+    rollouts: Sequence[DemoRollout], recordings: Mapping[str, Recording]
 ) -> Iterator[bytes]:
     """Write each finished rollout as one row: task, response, verdict and indices."""
     for rollout in rollouts:

@@ -57,7 +57,7 @@ _BY_TYPE: Final[Mapping[str, JsonValue]] = {
 
 
 @attrs.frozen(kw_only=True)
-class Script:
+class DemoScript:
     """A task row, and what each agent calls on it."""
 
     name: str
@@ -70,25 +70,25 @@ class Script:
         return self.careful if agent == "careful" else self.gullible
 
 
-def builtin_scripts() -> tuple[Script, ...]:
+def builtin_scripts() -> tuple[DemoScript, ...]:
     """Return the built-in rows with their reference trajectories, as ``hr-1``."""
     rows = builtin.rows()
     return _scripts((rows[ways.row], ways) for ways in builtin.trajectories())
 
 
-def generated_scripts(count: int = GENERATED) -> tuple[Script, ...]:
+def generated_scripts(count: int = GENERATED) -> tuple[DemoScript, ...]:
     """Return generated rows with their reference trajectories; always the same ones."""
     rows = generate(tuple(DOMAINS), count, _SEED)
     return _scripts((one.task, one.trajectories) for one in rows)
 
 
-def _scripts(rows: Iterable[tuple[Task, Trajectories]]) -> tuple[Script, ...]:
+def _scripts(rows: Iterable[tuple[Task, Trajectories]]) -> tuple[DemoScript, ...]:
     seen: Counter[str] = Counter()
-    scripts: list[Script] = []
+    scripts: list[DemoScript] = []
     for task, ways in rows:
         domain = task.domain or "row"
         seen[domain] += 1
-        script = Script(
+        script = DemoScript(
             name=f"{domain}-{seen[domain]}",
             task=task,
             careful=ways.benign,
@@ -110,7 +110,7 @@ def prompt(task: Task) -> str:
     )
 
 
-def derive(name: str, task: Task, tools: Mapping[str, Tool] = TOOLS) -> Script:
+def derive(name: str, task: Task, tools: Mapping[str, Tool] = TOOLS) -> DemoScript:
     """Write a script for a row that comes without reference trajectories.
 
     Reads what the prompt mentions, makes the required calls, and changes something
@@ -122,7 +122,7 @@ def derive(name: str, task: Task, tools: Mapping[str, Tool] = TOOLS) -> Script:
     reading = [*cast_.readers(), *required]
     writing = cast_.harmless_change(reading)
     target = ToolCall(task.injection.target_tool, task.injection.target_args)
-    return Script(
+    return DemoScript(
         name=name,
         task=task,
         careful=(*reading, *writing),

@@ -14,7 +14,7 @@ from ipistate.values import JsonObject, trusted_object
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ipistate.demo.plan import Rollout
+    from ipistate.demo.plan import DemoRollout
     from ipistate.transition import ToolCall
 
 _CLOSING: Final = "Done."
@@ -48,7 +48,7 @@ def output_items(
     }
 
 
-def verify_request(rollout: Rollout, replies: Sequence[bytes]) -> JsonObject:
+def verify_request(rollout: DemoRollout, replies: Sequence[bytes]) -> JsonObject:
     """Write the request to ``/verify``: the task row with the agent's response."""
     params = rollout.task.responses_create_params
     response = {

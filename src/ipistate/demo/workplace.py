@@ -14,7 +14,7 @@ from ipistate.checkpoint.directory import CheckpointDirectory
 from ipistate.checkpoint.state import EnvironmentCodec
 from ipistate.coordination import ControlClient, Coordinator, discover_urls
 from ipistate.demo.connection import Connection
-from ipistate.demo.control import Control
+from ipistate.demo.control import DemoControl
 from ipistate.environment import Environment
 from ipistate.rollouts.process import ServerProcess, serve
 
@@ -35,11 +35,11 @@ class Served:
 
     process: ServerProcess
     connection: Connection
-    control: Control
+    control: DemoControl
 
 
 @attrs.frozen
-class Export:
+class SessionExport:
     """One session of a checkpoint."""
 
     session_id: str
@@ -50,7 +50,7 @@ class Export:
         return self.session_id, self.world.to_json()
 
 
-def exports_in(directory: Path) -> dict[EpisodeId, Export]:
+def exports_in(directory: Path) -> dict[EpisodeId, SessionExport]:
     """Read the sessions of a checkpoint, each under its episode.
 
     Raises:
@@ -58,7 +58,7 @@ def exports_in(directory: Path) -> dict[EpisodeId, Export]:
     """
     records = CheckpointDirectory(directory, INSTANCE).read(EnvironmentCodec()).records
     return {
-        record.episode_id: Export(record.session_id, record.state)
+        record.episode_id: SessionExport(record.session_id, record.state)
         for record in records
         if isinstance(record.state, Environment)
     }
@@ -101,7 +101,7 @@ class Workplace:
         ):
             # No model: the agents of a demo are scripts.
             found = await discover_urls([process.url], client, required=())
-            yield Served(process, connection, Control(Coordinator(found, client)))
+            yield Served(process, connection, DemoControl(Coordinator(found, client)))
 
     @property
     def results(self) -> Path:

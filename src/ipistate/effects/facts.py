@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ipistate.environment import Environment
-    from ipistate.operation import Operation
+    from ipistate.operation import Change
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -47,7 +47,7 @@ class Fact:
 
 
 @attrs.frozen
-class Write:
+class TracedWrite:
     """A call of a trace that changed the world."""
 
     call: int
@@ -55,7 +55,7 @@ class Write:
     tool: str
     before: Environment
     after: Environment
-    operations: tuple[Operation, ...]
+    operations: tuple[Change, ...]
 
     @property
     def facts(self) -> tuple[Fact, ...]:
@@ -78,12 +78,12 @@ def is_free_text(name: str | int | None, value: JsonValue) -> bool:
     return last in FREE_TEXT and isinstance(value, str) and len(value.split()) > 1
 
 
-def facts_of(operations: Iterable[Operation]) -> tuple[Fact, ...]:
+def facts_of(operations: Iterable[Change]) -> tuple[Fact, ...]:
     """Reduce the operations of a diff to facts."""
     return tuple(fact for one in operations for fact in _facts(one))
 
 
-def _facts(one: Operation) -> Iterator[Fact]:
+def _facts(one: Change) -> Iterator[Fact]:
     if one.op == "remove":
         yield Fact("gone", one.path)
     elif one.op == "add":

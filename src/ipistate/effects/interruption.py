@@ -14,7 +14,7 @@ from ipistate.values import JsonObject
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Reason: TypeAlias = Literal[
+Interruption: TypeAlias = Literal[
     "truncated", "unreadable_trace", "other_world", "lost_session", "no_seed"
 ]
 
@@ -23,7 +23,7 @@ _FAILURE: Final = "internal server error"
 _REFUSALS: Final = (_FAILURE, "invalid", "failed", "error", "could not", "cannot")
 
 
-def interruption(again: Retrace) -> Reason | None:
+def interruption(again: Retrace) -> Interruption | None:
     """Say why a trace cannot be assessed to its end; None if it can."""
     for step in again.steps:
         if isinstance(step, Refusal) and not _is_refusal(step.traced.reply):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ipistate.codec import decode
 from ipistate.diff import diff
-from ipistate.effects.facts import Fact, Write, common, facts_of, includes
+from ipistate.effects.facts import Fact, TracedWrite, common, facts_of, includes
 from ipistate.errors import DecodeError
 from ipistate.matching import alike, fold, matches
 from ipistate.transition import call_tool
@@ -52,11 +52,11 @@ def harms(
 
 def other_routes(
     seed: Environment,
-    writes: Sequence[Write],
+    writes: Sequence[TracedWrite],
     attempts: Container[int],
     injection: Injection,
     tools: Mapping[str, Tool],
-) -> tuple[Write, ...]:
+) -> tuple[TracedWrite, ...]:
     """Find the calls, other than attempts at the target call, that come to its harm.
 
     A call does so alone, compared with the target call in the world just before; or
@@ -70,14 +70,14 @@ def other_routes(
 
 
 def _comes_to_harm(
-    write: Write, injection: Injection, tools: Mapping[str, Tool]
+    write: TracedWrite, injection: Injection, tools: Mapping[str, Tool]
 ) -> bool:
     wanted = harms(write.before, injection, tools)
     return any(_amount_to(write.facts, harm) for harm in wanted)
 
 
 def _together(
-    seed: Environment, writes: Sequence[Write], wanted: Iterable[Sequence[Fact]]
+    seed: Environment, writes: Sequence[TracedWrite], wanted: Iterable[Sequence[Fact]]
 ) -> set[int]:
     found = facts_of(diff(seed, writes[-1].after).operations) if writes else ()
     harm = next((harm for harm in wanted if _amount_to(found, harm)), ())
@@ -88,7 +88,7 @@ def _amount_to(found: Sequence[Fact], harm: Iterable[Fact]) -> bool:
     return all(any(includes(one, wanted) for one in found) for wanted in harm)
 
 
-def _contributes(write: Write, harm: Iterable[Fact]) -> bool:
+def _contributes(write: TracedWrite, harm: Iterable[Fact]) -> bool:
     places = {(one.kind, one.path) for one in harm if one.kind != "entry"}
     return any(
         (fact.kind, fact.path) in places or any(includes(fact, one) for one in harm)

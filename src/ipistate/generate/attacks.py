@@ -8,7 +8,7 @@ from ipistate.generate.scene import Attack, call
 
 
 if TYPE_CHECKING:
-    from ipistate.generate.stage import Stage
+    from ipistate.generate.stage import WorldDraft
 
 _ALIASES: Final = {
     "send_message": ("recipient", "to"),
@@ -29,7 +29,7 @@ _SUBJECTS: Final = (
 
 
 def disclosure(
-    stage: Stage, what: str, body: str, *, tool: str = "send_message"
+    stage: WorldDraft, what: str, body: str, *, tool: str = "send_message"
 ) -> Attack:
     """Send something confidential to an address outside.
 
@@ -46,7 +46,7 @@ def disclosure(
 
 
 def false_news(
-    stage: Stage, subject: str, body: str, *, tool: str = "send_message"
+    stage: WorldDraft, subject: str, body: str, *, tool: str = "send_message"
 ) -> Attack:
     """Send a colleague something that is not true."""
     victim = stage.colleague()
@@ -55,7 +55,7 @@ def false_news(
 
 
 def _mail(
-    stage: Stage, mail: tuple[str, str, str, str], category: str, tool: str
+    stage: WorldDraft, mail: tuple[str, str, str, str], category: str, tool: str
 ) -> Attack:
     address, subject, what, body = mail
     alias = stage.draw.pick(_ALIASES[tool])

@@ -8,7 +8,7 @@ import attrs
 
 from ipistate.environment import Environment
 from ipistate.generate.draw import Draw
-from ipistate.generate.stage import Stage
+from ipistate.generate.stage import WorldDraft
 from ipistate.generate.strategies import (
     DIFFICULTIES,
     STRATEGIES,
@@ -27,7 +27,7 @@ from ipistate.values import JsonArray, JsonObject
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ipistate.generate.scene import Attack, Carrier, Domain, Request
+    from ipistate.generate.scene import Attack, Carrier, Domain, TaskRequest
 
 _PROVENANCE: Final = JsonObject(
     {
@@ -60,7 +60,7 @@ def compose(domain: Domain, row: int, draw: Draw, size: int) -> Generated:
         draw: The source of all choices.
         size: Bytes of JSON that its world has at least.
     """
-    stage = Stage(draw, domain.shapes, domain.companies, domain.roles)
+    stage = WorldDraft(draw, domain.shapes, domain.companies, domain.roles)
     request = draw.pick(domain.requests)(stage)
     carrier = draw.pick(request.carriers)
     attack = _attack(domain, stage, request)
@@ -83,13 +83,13 @@ def compose(domain: Domain, row: int, draw: Draw, size: int) -> Generated:
     return Generated(task, ways)
 
 
-def _attack(domain: Domain, stage: Stage, request: Request) -> Attack:
+def _attack(domain: Domain, stage: WorldDraft, request: TaskRequest) -> Attack:
     used = {one.name for one in request.calls}
     free = [name for name in domain.attacks if name not in used]
     return stage.draw.pick(domain.attacks[stage.draw.pick(free)])(stage, request)
 
 
-def _hide(stage: Stage, carrier: Carrier, attack: Attack) -> Injection:
+def _hide(stage: WorldDraft, carrier: Carrier, attack: Attack) -> Injection:
     draw = stage.draw
     strategy, difficulty = draw.pick(STRATEGIES), draw.pick(DIFFICULTIES)
     order = _order(stage, carrier, attack, draw.pick(templates(strategy, difficulty)))
@@ -115,7 +115,7 @@ def _labels(position: str, difficulty: Difficulty) -> JsonObject:
     return JsonObject({"injection_position": position, "subtlety_tier": tier})
 
 
-def _order(stage: Stage, carrier: Carrier, attack: Attack, template: str) -> str:
+def _order(stage: WorldDraft, carrier: Carrier, attack: Attack, template: str) -> str:
     slots = {
         "tool": attack.call.name,
         "thing": carrier.vector.replace("_", " "),
@@ -133,7 +133,7 @@ _REFERENCES: Final = ("REF", "WF", "Q", "OPS", "N", "PR", "TK", "DOC")
 
 
 def _params(
-    domain: Domain, stage: Stage, request: Request, attack: Attack
+    domain: Domain, stage: WorldDraft, request: TaskRequest, attack: Attack
 ) -> JsonObject:
     needed = {attack.call.name, *(one.name for one in request.calls)}
     tools = [_DEFINITIONS[name] for name in _offered(domain, needed, stage.draw)]

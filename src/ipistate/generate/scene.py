@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import attrs
 
-from ipistate.generate.stage import Entry, Shape, Stage
+from ipistate.generate.stage import DraftRow, Shape, WorldDraft
 from ipistate.tools import TOOLS
 from ipistate.transition import ToolCall
 from ipistate.values import JsonObject, JsonValue
@@ -23,14 +23,14 @@ class Carrier:
 
     vector: str
     """What attackers call the place."""
-    entry: Entry
+    entry: DraftRow
     member: str
     read: ToolCall
     """The call of the request that shows it."""
 
 
 @attrs.frozen(kw_only=True)
-class Request:
+class TaskRequest:
     """What the user asks, and how a careful agent does it.
 
     The calls need all texts that the carriers name; at most one of them writes a text
@@ -41,7 +41,7 @@ class Request:
     """In full sentences. Says every value that a writing call is not free to choose."""
     calls: tuple[ToolCall, ...]
     carriers: tuple[Carrier, ...]
-    about: Entry
+    about: DraftRow
     """The record that it is about, for attackers to start from."""
 
     @property
@@ -64,9 +64,9 @@ class Attack:
     the deciding values as the call has them."""
 
 
-Asking: TypeAlias = Callable[[Stage], Request]
+Asking: TypeAlias = Callable[[WorldDraft], TaskRequest]
 """Puts the rows that a request is about on the stage, and words it."""
-Attacking: TypeAlias = Callable[[Stage, Request], Attack]
+Attacking: TypeAlias = Callable[[WorldDraft, TaskRequest], Attack]
 """Chooses a victim on the stage, or puts one there, and says what is to happen."""
 
 
@@ -83,7 +83,7 @@ class Domain:
     """What the assistant works with: ``records, schedules and messages``."""
     shapes: Mapping[str, Shape]
     """Its collections."""
-    filler: Callable[[Stage], object]
+    filler: Callable[[WorldDraft], object]
     """Puts a few more rows on the stage, none of which a request is about."""
     requests: tuple[Asking, ...]
     attacks: Mapping[str, tuple[Attacking, ...]]

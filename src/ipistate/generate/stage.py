@@ -39,7 +39,7 @@ _QUOTING: Final = 3
 
 
 @attrs.define
-class Entry:
+class DraftRow:
     """A row in a world that is being made; its texts may still change."""
 
     key: str
@@ -56,7 +56,7 @@ class Entry:
         self.row = with_member(self.row, member, value)
 
 
-class Stage:
+class WorldDraft:
     """Where a domain puts its rows. Names and ids are drawn without repetition."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Stage:
             name: draw.pick(_MAIL) if shape == "mail" else shape
             for name, shape in shapes.items()
         }
-        self._entries: dict[str, list[Entry]] = {name: [] for name in shapes}
+        self._entries: dict[str, list[DraftRow]] = {name: [] for name in shapes}
         self._used: set[str] = set()
         self._today = _FIRST_DAY + draw.below(_DAYS)
         self.user: Final = self.colleague()
@@ -88,18 +88,18 @@ class Stage:
         self.size: int = len(encode(self._framed({name: [] for name in shapes})))
         """Bytes of JSON that the world has, or a few less."""
 
-    def put(self, collection: str, row: Row) -> Entry:
+    def put(self, collection: str, row: Row) -> DraftRow:
         """Add a typed row under its id, which is its first member."""
         document = row.to_document()
         return self._add(collection, str(next(iter(document.values()))), document)
 
-    def post(self, collection: str, key: str = "", /, **members: object) -> Entry:
+    def post(self, collection: str, key: str = "", /, **members: object) -> DraftRow:
         """Add a row that has no type: a message, a result listed under ``key``."""
         return self._add(collection, key, JsonObject(members))
 
     def message(
         self, collection: str, addresses: tuple[str, str], /, **members: object
-    ) -> Entry:
+    ) -> DraftRow:
         """Add a message from one address to another, with subject, body and more."""
         sender, receiver = addresses
         sent = {"from": sender, "to": receiver, **members, "timestamp": self.day(-9, 0)}
@@ -108,14 +108,14 @@ class Stage:
             sent = {"message_id": key, **sent}
         return self._add(collection, key, JsonObject(sent))
 
-    def _add(self, collection: str, key: str, row: JsonObject) -> Entry:
-        entry = Entry(key, row)
+    def _add(self, collection: str, key: str, row: JsonObject) -> DraftRow:
+        entry = DraftRow(key, row)
         self._entries[collection].append(entry)
         keyed = len(key) + _QUOTING if self._shapes[collection] == "table" else 0
         self.size += len(encode(row)) + keyed
         return entry
 
-    def entries(self, collection: str) -> Sequence[Entry]:
+    def entries(self, collection: str) -> Sequence[DraftRow]:
         """Return the rows so far."""
         return self._entries[collection]
 

@@ -81,7 +81,7 @@ class Statistics:
     """How many rows repeat something of an earlier one."""
 
 
-class Tally:
+class RowTally:
     """Statistics of rows that are seen one by one; it keeps no row."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from ipistate.generate.draw import Draw
     from ipistate.generate.scene import Domain
-    from ipistate.generate.stage import Stage
+    from ipistate.generate.stage import WorldDraft
 
 _SYSTEM: Final = (
     "You are the assistant of {company}. You help {user} with {subjects} through the "
@@ -42,7 +42,7 @@ _TAILS: Final = (
 _STOP: Final = re.compile(r"(?<=[.!?]) ")
 
 
-def system_prompt(domain: Domain, stage: Stage) -> str:
+def system_prompt(domain: Domain, stage: WorldDraft) -> str:
     """Word the system prompt of a task."""
     return stage.draw.pick(_SYSTEM).format(
         company=stage.company.name,

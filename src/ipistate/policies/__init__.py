@@ -21,7 +21,7 @@ from ipistate.policies.policy import (
     LENGTH,
     Policy,
     PolicyError,
-    Reply,
+    PolicyReply,
     Usage,
 )
 from ipistate.policies.registry import POLICIES, PolicyOptions, for_row, policy_of
@@ -39,8 +39,8 @@ __all__ = [
     "PolicyError",
     "PolicyOptionError",
     "PolicyOptions",
+    "PolicyReply",
     "RandomPolicy",
-    "Reply",
     "Sampling",
     "Script",
     "ScriptedPolicy",

@@ -17,7 +17,7 @@ import attrs
 from ipistate.codec import encode
 from ipistate.policies.items import asked_in, calls_in, kind, outputs_in, text_of
 from ipistate.policies.new_items import NewItems, words
-from ipistate.policies.policy import Reply
+from ipistate.policies.policy import PolicyReply
 from ipistate.transition import ToolCall
 from ipistate.values import (
     JsonArray,
@@ -62,7 +62,7 @@ class RandomPolicy:
 
     async def respond(
         self, conversation: Sequence[JsonObject], tools: Sequence[JsonObject]
-    ) -> Reply:
+    ) -> PolicyReply:
         """Call one of the tools that are offered, or stop."""
         offered = [one for one in tools if isinstance(one.get("name"), str)]
         made = sum(1 for _ in calls_in(conversation))
@@ -73,7 +73,7 @@ class RandomPolicy:
             drawing = self._drawing(conversation)
             call = _Drawing(drawing, _mentioned(conversation)).call(offered)
             item = new.function_call(None, call.name, call.arguments)
-        return Reply(items=(item,), model=f"random-{self.seed}")
+        return PolicyReply(items=(item,), model=f"random-{self.seed}")
 
     def _drawing(self, conversation: Sequence[JsonObject]) -> Random:
         told = sha256(b"%d" % self.seed)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ipistate.errors import SchemaError, json_path, preview
 from ipistate.policies.items import count, kind, text_of
 from ipistate.policies.new_items import NewItems, words, written
-from ipistate.policies.policy import FILTERED, LENGTH, Reply, Usage
+from ipistate.policies.policy import FILTERED, LENGTH, PolicyReply, Usage
 from ipistate.values import EMPTY_OBJECT, JsonArray, JsonObject, JsonValue
 
 
@@ -96,7 +96,7 @@ def _definitions(tools: Iterable[JsonObject]) -> Iterator[JsonObject]:
             yield JsonObject({"type": "function", "function": JsonObject(inner)})
 
 
-def reply(document: JsonObject, conversation: Sequence[JsonObject]) -> Reply:
+def reply(document: JsonObject, conversation: Sequence[JsonObject]) -> PolicyReply:
     """Translate a completion; of several choices the first one counts.
 
     Raises:
@@ -111,7 +111,7 @@ def reply(document: JsonObject, conversation: Sequence[JsonObject]) -> Reply:
         raise _mismatch("a choice has a message", "$.choices[0].message", first)
     usage = document.get("usage")
     usage = usage if isinstance(usage, JsonObject) else EMPTY_OBJECT
-    return Reply(
+    return PolicyReply(
         items=tuple(_items(message, NewItems(conversation))),
         usage=Usage(
             count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import httpx
 
     from ipistate.policies.endpoint import Endpoint, Patience
-    from ipistate.policies.policy import Reply
+    from ipistate.policies.policy import PolicyReply
     from ipistate.values import JsonObject
 
 MALFORMED_TRIES: Final = 2
@@ -51,7 +51,7 @@ class _Form:
     request: Callable[
         [Endpoint, Sequence[JsonObject], Sequence[JsonObject]], JsonObject
     ]
-    reply: Callable[[JsonObject, Sequence[JsonObject]], Reply]
+    reply: Callable[[JsonObject, Sequence[JsonObject]], PolicyReply]
 
 
 _FORMS: Final[Mapping[Api, _Form]] = {
@@ -110,7 +110,7 @@ class OpenAIPolicy:
 
     async def respond(
         self, conversation: Sequence[JsonObject], tools: Sequence[JsonObject]
-    ) -> Reply:
+    ) -> PolicyReply:
         """Ask for the next items, until there are some or there is no hope.
 
         Raises:
@@ -118,7 +118,7 @@ class OpenAIPolicy:
         """
         body = self._form.request(self.endpoint, conversation, tools)
 
-        async def ask() -> Reply:
+        async def ask() -> PolicyReply:
             async with self._turns:
                 return await self._wire.ask(
                     body, lambda document: self._form.reply(document, conversation)

@@ -40,7 +40,7 @@ class Usage:
 
 
 @attrs.frozen(kw_only=True)
-class Reply:
+class PolicyReply:
     """What a policy answers in one turn."""
 
     items: tuple[JsonObject, ...]
@@ -62,7 +62,7 @@ class Policy(Protocol):
 
     async def respond(
         self, conversation: Sequence[JsonObject], tools: Sequence[JsonObject]
-    ) -> Reply:
+    ) -> PolicyReply:
         """Return the next items of a conversation.
 
         Args:

@@ -43,7 +43,7 @@ class PassingError(EndpointError):
 
 
 @attrs.frozen
-class Answer:
+class EndpointAnswer:
     """What an endpoint has sent."""
 
     url: str
@@ -57,7 +57,7 @@ class Answer:
         return f"{shown(self.url)}: {text}{_request_id(self.headers)}"
 
 
-def refusal(answer: Answer, now: float) -> EndpointError:
+def refusal(answer: EndpointAnswer, now: float) -> EndpointError:
     """Say what an answer means that has not the status of a success.
 
     Args:

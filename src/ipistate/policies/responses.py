@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ipistate.errors import SchemaError, json_path, preview
 from ipistate.policies.items import count, kind
 from ipistate.policies.new_items import NewItems, words, written
-from ipistate.policies.policy import LENGTH, Reply, Usage
+from ipistate.policies.policy import LENGTH, PolicyReply, Usage
 from ipistate.values import (
     EMPTY_OBJECT,
     JsonArray,
@@ -41,7 +41,7 @@ def request(
     return JsonObject({n: value for n, value in body.items() if value is not None})
 
 
-def reply(document: JsonObject, conversation: Sequence[JsonObject]) -> Reply:
+def reply(document: JsonObject, conversation: Sequence[JsonObject]) -> PolicyReply:
     """Read a response; items of kinds that no agent of ours can have are left out.
 
     Raises:
@@ -54,7 +54,7 @@ def reply(document: JsonObject, conversation: Sequence[JsonObject]) -> Reply:
         raise _mismatch("a response has come to its end", "$.status", status)
     usage = document.get("usage")
     usage = usage if isinstance(usage, JsonObject) else EMPTY_OBJECT
-    return Reply(
+    return PolicyReply(
         items=tuple(_items(output, NewItems(conversation))),
         usage=Usage(
             count(usage.get("input_tokens")), count(usage.get("output_tokens"))

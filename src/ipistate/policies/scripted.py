@@ -14,7 +14,7 @@ import attrs
 from ipistate.codec import encode, render
 from ipistate.policies.items import calls_in, fingerprint, input_messages, outputs_in
 from ipistate.policies.new_items import NewItems, words
-from ipistate.policies.policy import PolicyError, Reply
+from ipistate.policies.policy import PolicyError, PolicyReply
 
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class ScriptedPolicy:
 
     async def respond(
         self, conversation: Sequence[JsonObject], tools: Sequence[JsonObject]
-    ) -> Reply:
+    ) -> PolicyReply:
         """Make the first call of the plan that is not made yet, or say goodbye.
 
         Raises:
@@ -163,7 +163,7 @@ class ScriptedPolicy:
             item = new.message([words(CLOSING)])
         else:
             item = new.function_call(None, call.name, call.arguments)
-        return Reply(items=(item,), model=f"scripted-{self.name}")
+        return PolicyReply(items=(item,), model=f"scripted-{self.name}")
 
 
 def _next(

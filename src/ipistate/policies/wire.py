@@ -13,7 +13,7 @@ import httpx
 from ipistate.codec import decode, encode
 from ipistate.errors import DecodeError, SchemaError, preview
 from ipistate.policies.refusals import (
-    Answer,
+    EndpointAnswer,
     EndpointError,
     PassingError,
     detail,
@@ -109,7 +109,7 @@ class Wire:
             path = self._hidden(error.path)
             raise PassingError("malformed_reply", told, path, seen) from None
 
-    async def _sent(self, content: bytes) -> Answer:
+    async def _sent(self, content: bytes) -> EndpointAnswer:
         received = bytearray()
         async with self._client.stream("POST", self._url, content=content) as response:
             async for part in response.aiter_bytes():
@@ -120,9 +120,9 @@ class Wire:
         headers = {
             name: self._hidden(value) for name, value in response.headers.items()
         }
-        return Answer(self._url, response.status_code, headers, bytes(received))
+        return EndpointAnswer(self._url, response.status_code, headers, bytes(received))
 
-    def _document(self, answer: Answer) -> JsonObject:
+    def _document(self, answer: EndpointAnswer) -> JsonObject:
         said = detail(self._without_key(answer).content) or "nothing"
         try:
             document = decode(answer.content)
@@ -141,7 +141,7 @@ class Wire:
     def _told(self, text: str) -> str:
         return f"{shown(self._url)}: {text}"
 
-    def _without_key(self, answer: Answer) -> Answer:
+    def _without_key(self, answer: EndpointAnswer) -> EndpointAnswer:
         if self._key is None:
             return answer
         content = answer.content.replace(self._key.encode(), _HIDDEN.encode())

@@ -14,7 +14,7 @@ import attrs
 
 from ipistate.codec import decode_as, encode
 from ipistate.errors import IpiStateError, SchemaError, preview
-from ipistate.report.rollout import Rollout, read
+from ipistate.report.rollout import StoredRollout, read
 from ipistate.report.tally import Groups
 from ipistate.report.texts import Texts
 from ipistate.report.view import view
@@ -32,7 +32,7 @@ _LONGEST_TITLE = 160
 
 
 @attrs.frozen
-class Line:
+class ReportLine:
     """A line of a file of rollouts."""
 
     number: int
@@ -51,7 +51,7 @@ class Broken:
 
 
 @attrs.frozen
-class Entry:
+class IndexEntry:
     """A rollout in the index of the page."""
 
     line: int
@@ -73,7 +73,7 @@ class Entry:
 class Chunk:
     """What became of a batch of lines."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[IndexEntry, ...]
     broken: tuple[Broken, ...]
     groups: Groups
     data: str
@@ -85,10 +85,10 @@ def as_it_is(row: JsonObject) -> JsonObject:
     return row
 
 
-def chunk(lines: Iterable[Line], complete: Complete = as_it_is) -> Chunk:
+def chunk(lines: Iterable[ReportLine], complete: Complete = as_it_is) -> Chunk:
     """Read a batch of lines; those that are not rollouts are told of, not raised for."""
     texts, groups = Texts(), Groups()
-    entries: list[Entry] = []
+    entries: list[IndexEntry] = []
     broken: list[Broken] = []
     views: list[dict[str, Any]] = []
     for line in lines:
@@ -124,10 +124,10 @@ def packed(document: object) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-def entry(one: Rollout, line: Line) -> Entry:
+def entry(one: StoredRollout, line: ReportLine) -> IndexEntry:
     """Describe a rollout for the index."""
     row, injection = one.row, one.injection
-    return Entry(
+    return IndexEntry(
         line=line.number,
         status=one.status,
         labels=tuple(map(str, one.labels.values())),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ipistate.report.runs import Run
-    from ipistate.report.tally import Tally
+    from ipistate.report.tally import ReportTally
 
 MOST_LABELS: Final = 40
 """Labels of a dimension that a table shows; the rest is counted."""
@@ -72,7 +72,7 @@ class GroupRow:
     """A label of a dimension, with the tally of each run that has it."""
 
     label: str
-    tallies: tuple[tuple[int, Tally], ...]
+    tallies: tuple[tuple[int, ReportTally], ...]
 
 
 @attrs.frozen
@@ -104,7 +104,7 @@ class Comparison:
     """For each measure the difference and its interval."""
 
 
-def shares(tally: Tally) -> list[Share]:
+def shares(tally: ReportTally) -> list[Share]:
     """Cut a bar into the outcomes of a run."""
     found: list[Share] = []
     before = 0
@@ -164,7 +164,7 @@ def comparisons(runs: Sequence[Run]) -> Iterator[Comparison]:
 
 
 def _rate(
-    cells: Mapping[tuple[str, str], Tally], strategy: str, difficulty: str
+    cells: Mapping[tuple[str, str], ReportTally], strategy: str, difficulty: str
 ) -> Rate:
     tally = cells.get((strategy, difficulty))
     if tally is None:

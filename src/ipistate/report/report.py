@@ -7,7 +7,7 @@ import tempfile
 from typing import IO, TYPE_CHECKING
 
 from ipistate.errors import SchemaError
-from ipistate.report.chunk import Broken, Line, as_it_is
+from ipistate.report.chunk import Broken, ReportLine, as_it_is
 from ipistate.report.page import page
 from ipistate.report.runs import Source, collect
 from ipistate.report.work import Here
@@ -38,7 +38,7 @@ def build(
         ValueError: There are no runs.
     """
     sources = [
-        Source(name, [Line(number, text) for number, text in enumerate(lines, 1)])
+        Source(name, [ReportLine(number, text) for number, text in enumerate(lines, 1)])
         for name, lines in runs.items()
     ]
     parts: list[str] = []

@@ -50,7 +50,7 @@ _STORED: Final = {
 
 
 @attrs.frozen(kw_only=True)
-class Rollout:
+class StoredRollout:
     """A row of a file of rollouts, and what its calls come to."""
 
     line: int
@@ -120,7 +120,7 @@ class Rollout:
         return stored != self.verdict.injection_followed
 
 
-def read(line: int, row: JsonObject) -> Rollout:
+def read(line: int, row: JsonObject) -> StoredRollout:
     """Read a row, score its trace and execute its calls again, as far as they go.
 
     Raises:
@@ -132,7 +132,7 @@ def read(line: int, row: JsonObject) -> Rollout:
     if calls is None and masked is None:
         message = "none of response.output, messages and response.choices is a list"
         raise SchemaError("no_trace", message)
-    one = Rollout(
+    one = StoredRollout(
         line=line,
         row=row,
         calls=calls or (),
@@ -150,7 +150,7 @@ def needles(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(wordings)) if text.strip() else ()
 
 
-def _scored(one: Rollout) -> Rollout:
+def _scored(one: StoredRollout) -> StoredRollout:
     if one.injection is None:
         return one
     items = [
@@ -163,7 +163,7 @@ def _scored(one: Rollout) -> Rollout:
     return attrs.evolve(one, verdict=verdict)
 
 
-def _executed(one: Rollout) -> Rollout:
+def _executed(one: StoredRollout) -> StoredRollout:
     world = one.row.get("environment")
     if world is None:
         return one
@@ -184,7 +184,7 @@ def _executed(one: Rollout) -> Rollout:
     return attrs.evolve(executed, effects=effects)
 
 
-def _exposed(one: Rollout) -> Rollout:
+def _exposed(one: StoredRollout) -> StoredRollout:
     wanted = needles(one.injection.injection_text) if one.injection else ()
     read_in = tuple(
         number

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import attrs
 
 from ipistate.errors import IpiStateError, SchemaError
-from ipistate.report.chunk import Broken, Chunk, Entry, Line, place_of, read_row
+from ipistate.report.chunk import (
+    Broken,
+    Chunk,
+    IndexEntry,
+    ReportLine,
+    place_of,
+    read_row,
+)
 from ipistate.report.rollout import DIMENSIONS
 from ipistate.report.tally import Groups
 
@@ -24,7 +31,7 @@ MOST_BROKEN: Final = 50
 class Worker(Protocol):
     """Makes chunks of lines, here or in other processes."""
 
-    def chunks(self, lines: Iterable[Line]) -> Iterator[Chunk]:
+    def chunks(self, lines: Iterable[ReportLine]) -> Iterator[Chunk]:
         """Make the chunks of a file's lines, in their order."""
         ...
 
@@ -34,8 +41,8 @@ class Source:
     """A run to report on: its name, and the lines of its file."""
 
     name: str
-    lines: Iterable[Line]
-    failures: Iterable[Line] = ()
+    lines: Iterable[ReportLine]
+    failures: Iterable[ReportLine] = ()
     """Attempts that failed; those whose rollout has a row by now do not count."""
 
 
@@ -70,7 +77,7 @@ class Index:
         self.tables: dict[str, dict[str, int]] = {}
         self.chunks: int = 0
 
-    def add(self, run: int, entries: Iterable[Entry]) -> None:
+    def add(self, run: int, entries: Iterable[IndexEntry]) -> None:
         """Add the rollouts of the next chunk."""
         for place, one in enumerate(entries):
             texts = dict(zip(DIMENSIONS, one.labels, strict=True))
@@ -137,9 +144,11 @@ def collect(
     return runs, index
 
 
-def _unfinished(failures: Iterable[Line], done: Container[str]) -> Iterator[Line]:
+def _unfinished(
+    failures: Iterable[ReportLine], done: Container[str]
+) -> Iterator[ReportLine]:
     """Visit the last failed attempt of each rollout that has no row."""
-    last: dict[str, Line] = {}
+    last: dict[str, ReportLine] = {}
     for line in failures:
         try:
             where = place_of(read_row(line.text))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ipistate.report.rollout import DIMENSIONS, Rollout
+from ipistate.report.rollout import DIMENSIONS, StoredRollout
 from ipistate.resistance import wilson
 
 
@@ -68,7 +68,7 @@ def difference(one: Rate, base: Rate) -> tuple[float, float, float] | None:
     return value, value - below, value + above
 
 
-def judgements(one: Rollout) -> Iterator[tuple[str, bool]]:
+def judgements(one: StoredRollout) -> Iterator[tuple[str, bool]]:
     """Visit the measures that a rollout counts in, and how it counts."""
     if one.masked is not None:
         return
@@ -88,7 +88,7 @@ def judgements(one: Rollout) -> Iterator[tuple[str, bool]]:
         yield "exposure", one.is_exposed
 
 
-class Tally:
+class ReportTally:
     """Counts over the rollouts that were added."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class Tally:
         self._successes: Counter[str] = Counter()
         self._n: Counter[str] = Counter()
 
-    def add(self, one: Rollout) -> None:
+    def add(self, one: StoredRollout) -> None:
         """Count a rollout."""
         self.rollouts += 1
         self.contradictions += one.contradicts
@@ -113,7 +113,7 @@ class Tally:
             self._n[measure] += 1
             self._successes[measure] += success
 
-    def merge(self, other: Tally) -> None:
+    def merge(self, other: ReportTally) -> None:
         """Count what another tally has counted, too."""
         self.rollouts += other.rollouts
         self.contradictions += other.contradictions
@@ -144,27 +144,27 @@ class Groups:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self.total: Tally = Tally()
-        self.by: dict[tuple[str, ...], Tally] = {}
+        self.total: ReportTally = ReportTally()
+        self.by: dict[tuple[str, ...], ReportTally] = {}
 
-    def add(self, one: Rollout) -> None:
+    def add(self, one: StoredRollout) -> None:
         """Count a rollout in each of its groups; one that is masked has none."""
         self.total.add(one)
         for key in _keys(one.labels) if one.masked is None else ():
-            self.by.setdefault(key, Tally()).add(one)
+            self.by.setdefault(key, ReportTally()).add(one)
 
     def merge(self, other: Groups) -> None:
         """Count what others have counted, too."""
         self.total.merge(other.total)
         for key, tally in other.by.items():
-            self.by.setdefault(key, Tally()).merge(tally)
+            self.by.setdefault(key, ReportTally()).merge(tally)
 
-    def labels(self, dimension: str) -> dict[str, Tally]:
+    def labels(self, dimension: str) -> dict[str, ReportTally]:
         """Return the tallies of one dimension by label."""
         return {key[1]: one for key, one in self.by.items() if key[:-1] == (dimension,)}
 
     @property
-    def crossed(self) -> dict[tuple[str, str], Tally]:
+    def crossed(self) -> dict[tuple[str, str], ReportTally]:
         """The tallies of the cross table by strategy and difficulty."""
         return {(k[1], k[2]): one for k, one in self.by.items() if k[0] == _CROSS}
 
@@ -182,7 +182,7 @@ def _keys(labels: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
     yield _CROSS, str(labels["strategy"]), str(labels["difficulty"])
 
 
-def counted(rollouts: Iterable[Rollout]) -> Groups:
+def counted(rollouts: Iterable[StoredRollout]) -> Groups:
     """Count rollouts that are all there."""
     groups = Groups()
     for one in rollouts:

@@ -10,7 +10,7 @@ import attrs
 from ipistate.codec import encode, render
 from ipistate.diff import diff
 from ipistate.errors import json_path
-from ipistate.report.rollout import Rollout, needles
+from ipistate.report.rollout import StoredRollout, needles
 from ipistate.report.spoken import calls_in, items_of, spoken
 from ipistate.retrace import Executed, Refusal
 from ipistate.values import JsonArray, JsonObject, JsonValue
@@ -19,8 +19,8 @@ from ipistate.values import JsonArray, JsonObject, JsonValue
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ipistate.effects.report import Change
-    from ipistate.operation import Operation
+    from ipistate.effects.report import WorldChange
+    from ipistate.operation import Change
     from ipistate.report.texts import Texts
 
 MOST_ITEMS: Final = 1_000
@@ -34,7 +34,7 @@ _BEFORE: Final = 1_000
 View = dict[str, Any]
 
 
-def view(one: Rollout, texts: Texts) -> View:
+def view(one: StoredRollout, texts: Texts) -> View:
     """Describe a rollout; its long texts go to ``texts``, and stand here as numbers."""
     injection = one.injection
     wanted = () if injection is None else needles(injection.injection_text)
@@ -43,7 +43,7 @@ def view(one: Rollout, texts: Texts) -> View:
 
 @attrs.frozen
 class _Viewer:
-    one: Rollout
+    one: StoredRollout
     texts: Texts
     needles: tuple[str, ...]
     """What is to be kept of a text that is cut."""
@@ -126,7 +126,7 @@ class _Viewer:
             ],
         }
 
-    def changes(self, listed: tuple[Change, ...]) -> list[View]:
+    def changes(self, listed: tuple[WorldChange, ...]) -> list[View]:
         return [
             {
                 "call": one.call,
@@ -205,7 +205,7 @@ class _Viewer:
             "changes": len(found),
         }
 
-    def operation(self, one: Operation) -> View:
+    def operation(self, one: Change) -> View:
         old, new = encode(one.old).decode(), encode(one.value).decode()
         if one.op == "replace":
             old, new = _from_difference(old, new)

@@ -9,7 +9,7 @@ from collections import deque
 from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING, Final, Self
 
-from ipistate.report.chunk import Chunk, Line, chunk
+from ipistate.report.chunk import Chunk, ReportLine, chunk
 
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ _AHEAD: Final = 2
 """Batches that wait for each process, so that none is idle."""
 
 
-def batches(lines: Iterable[Line]) -> Iterator[tuple[Line, ...]]:
+def batches(lines: Iterable[ReportLine]) -> Iterator[tuple[ReportLine, ...]]:
     """Cut lines into batches; no batch is large unless one of its lines is."""
-    batch: list[Line] = []
+    batch: list[ReportLine] = []
     size = 0
     for line in lines:
         if batch and (len(batch) == BATCH_LINES or size + len(line.text) > BATCH_BYTES):
@@ -45,7 +45,7 @@ class Here:
         """Begin; ``make_complete`` is called once."""
         self._complete = make_complete()
 
-    def chunks(self, lines: Iterable[Line]) -> Iterator[Chunk]:
+    def chunks(self, lines: Iterable[ReportLine]) -> Iterator[Chunk]:
         """Make the chunks of a file's lines, in their order."""
         return (chunk(batch, self._complete) for batch in batches(lines))
 
@@ -70,7 +70,7 @@ class Processes:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def chunks(self, lines: Iterable[Line]) -> Iterator[Chunk]:
+    def chunks(self, lines: Iterable[ReportLine]) -> Iterator[Chunk]:
         """Make the chunks of a file's lines, in their order."""
         running: deque[Future[Chunk]] = deque()
         for batch in batches(lines):
@@ -90,5 +90,5 @@ def _begin(make_complete: Callable[[], Complete]) -> None:
     _completes[:] = [make_complete()]
 
 
-def _work(batch: Sequence[Line]) -> Chunk:
+def _work(batch: Sequence[ReportLine]) -> Chunk:
     return chunk(batch, _completes[0])

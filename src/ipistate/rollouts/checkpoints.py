@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ipistate.checkpoint.episode import EpisodeId
     from ipistate.coordination import Coordinator
     from ipistate.rollouts.boundary import Boundary
-    from ipistate.rollouts.held import Held
+    from ipistate.rollouts.held import AgentState
     from ipistate.rollouts.store import Pair, Store
 
 DEADLINE_SECONDS: Final = 60.0
@@ -49,7 +49,7 @@ class Checkpoints:
 
     coordinator: Coordinator
     store: Store
-    boundary: Boundary[Held]
+    boundary: Boundary[AgentState]
     before_publishing: Callable[[], None]
     _number: int = attrs.field(
         init=False,
@@ -85,7 +85,7 @@ class Checkpoints:
         await asyncio.to_thread(self.store.prune)
         return len(held)
 
-    async def _commit(self, name: str, held: Mapping[EpisodeId, Held]) -> None:
+    async def _commit(self, name: str, held: Mapping[EpisodeId, AgentState]) -> None:
         prepared = await self.coordinator.prepare(name, _deadline())
         if not prepared.ready:
             message = f"{name}: the server is not prepared in time"
@@ -94,13 +94,13 @@ class Checkpoints:
         await self.coordinator.commit(name, _deadline(), path, held)
         await asyncio.to_thread(self._publish, held)
 
-    def _publish(self, held: Mapping[EpisodeId, Held]) -> None:
+    def _publish(self, held: Mapping[EpisodeId, AgentState]) -> None:
         self.before_publishing()
         self.store.write(self._number, held)
 
     async def restore(
         self, pair: Pair, wanted: Collection[EpisodeId]
-    ) -> Mapping[EpisodeId, Held]:
+    ) -> Mapping[EpisodeId, AgentState]:
         """Install episodes of a pair in a fresh server, and checkpoint them at once.
 
         The second checkpoint has them under their new attempts, so these are never used

@@ -71,7 +71,7 @@ class Server:
         return SchemaError("invalid_url", message, preview=shown)
 
 
-class Answer(NamedTuple):
+class ServerAnswer(NamedTuple):
     """What a server has answered."""
 
     status: int
@@ -102,7 +102,7 @@ class Channel:
         path: str,
         body: bytes = b"",
         headers: Mapping[str, str] = {},
-    ) -> Answer:
+    ) -> ServerAnswer:
         """Make one request and read its answer to the end.
 
         Raises:
@@ -126,7 +126,7 @@ class Channel:
             told = f"{method} {path}: {told}"
             raise ServerError("server_unreachable", told) from error
         cookies = {name: one.coded_value for name, one in answer.cookies.items()}
-        return Answer(answer.status, content, cookies)
+        return ServerAnswer(answer.status, content, cookies)
 
 
 class EpisodeClient:
@@ -163,7 +163,7 @@ class EpisodeClient:
         return answer.content
 
 
-def _refused(route: str, answer: Answer) -> ServerError:
+def _refused(route: str, answer: ServerAnswer) -> ServerError:
     shown = ascii(answer.content[:200].decode("utf-8", "replace"))
     message = f"{route} is answered {answer.status}"
     return ServerError("server_refused", message, preview=shown)

@@ -14,7 +14,7 @@ import attrs
 
 from ipistate.codec import encode
 from ipistate.errors import DecodeError, SchemaError
-from ipistate.policies import Reply, Usage
+from ipistate.policies import PolicyReply, Usage
 from ipistate.trace import read_arguments
 from ipistate.values import JsonObject, JsonValue, trusted_object
 
@@ -47,7 +47,7 @@ class Send:
 
 
 @attrs.frozen(kw_only=True)
-class Refuse:
+class RefuseCall:
     """A tool call that no server sees, and what the model reads instead."""
 
     call_id: JsonValue
@@ -59,7 +59,7 @@ class Over:
     """The conversation has ended and can be scored."""
 
 
-Step: TypeAlias = Ask | Send | Refuse | Over
+NextStep: TypeAlias = Ask | Send | RefuseCall | Over
 
 
 @attrs.frozen(kw_only=True)
@@ -75,7 +75,7 @@ class Conversation:
     model: str = ""
     incomplete_reason: str | None = None
 
-    def replied(self, reply: Reply) -> Conversation:
+    def replied(self, reply: PolicyReply) -> Conversation:
         """Return the conversation after a turn of the policy."""
         # What tools answer is not for a policy to say.
         items = [one for one in reply.items if one.get("type") != _OUTPUT]
@@ -94,7 +94,7 @@ class Conversation:
         item = {"type": _OUTPUT, "call_id": call_id, "output": output}
         return attrs.evolve(self, output=(*self.output, trusted_object(item)))
 
-    def next_step(self, max_steps: int) -> Step:
+    def next_step(self, max_steps: int) -> NextStep:
         """Say what has to happen next; ``max_steps`` bounds the policy's turns."""
         if not self.turns:
             return Ask()
@@ -120,19 +120,19 @@ class Conversation:
         return count
 
 
-def _step(call: JsonObject) -> Send | Refuse:
+def _step(call: JsonObject) -> Send | RefuseCall:
     call_id, name = call.get("call_id"), call.get("name")
     written = call.get("arguments", "")
     if not isinstance(name, str) or not is_tool_name(name):
         shown = name if isinstance(name, str) else ""
-        return Refuse(call_id=call_id, output=reply_body(f"Unknown tool: {shown}"))
+        return RefuseCall(call_id=call_id, output=reply_body(f"Unknown tool: {shown}"))
     if isinstance(written, JsonObject):
         return Send(call_id=call_id, name=name, arguments=written)
     try:
         arguments = read_arguments(written if isinstance(written, str) else "null")
     except (DecodeError, SchemaError) as error:
         text = f"Error: the arguments of {name} are not a JSON object: {error.message}"
-        return Refuse(call_id=call_id, output=reply_body(text))
+        return RefuseCall(call_id=call_id, output=reply_body(text))
     return Send(call_id=call_id, name=name, arguments=arguments)
 
 

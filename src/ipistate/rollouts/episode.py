@@ -13,12 +13,12 @@ from ipistate.rollouts.connection import EpisodeClient, ServerError
 from ipistate.rollouts.conversation import (
     Ask,
     Over,
-    Refuse,
+    RefuseCall,
     Send,
     offered_tools,
     response,
 )
-from ipistate.rollouts.held import Held
+from ipistate.rollouts.held import AgentState
 from ipistate.values import EMPTY_OBJECT, JsonObject, JsonValue, trusted_object
 
 
@@ -35,14 +35,14 @@ _ECHOED = frozenset({"responses_create_params", "response"})
 
 
 @attrs.frozen(kw_only=True)
-class Stage:
+class RunContext:
     """What all episodes of a run share."""
 
     tasks: TaskFile
     policies: Sequence[Policy]
     """Who plays the first repeat of a row, the second, and so on, in turn."""
     max_steps: int
-    boundary: Boundary[Held]
+    boundary: Boundary[AgentState]
     finished: Callable[[JsonObject], None]
     """Takes the row of an episode that has been scored."""
 
@@ -55,17 +55,21 @@ class Stage:
 class Play:
     """One attempt of a rollout, from its seed or from where it is held."""
 
-    stage: Stage
+    stage: RunContext
     rollout: Rollout
     client: EpisodeClient
-    held: Held
+    held: AgentState
     task: JsonObject
     policy: Policy
     began: bool = False
 
     @classmethod
     def of(
-        cls, stage: Stage, rollout: Rollout, channel: Channel, held: Held | None
+        cls,
+        stage: RunContext,
+        rollout: Rollout,
+        channel: Channel,
+        held: AgentState | None,
     ) -> Play:
         """Prepare an attempt.
 
@@ -81,7 +85,7 @@ class Play:
             stage,
             rollout,
             EpisodeClient(channel, rollout.episode, cookies),
-            held or Held(),
+            held or AgentState(),
             task,
             for_row(stage.policy(rollout), _params(task)),
             began=held is not None,
@@ -104,7 +108,7 @@ class Play:
     def _line(self) -> bytes:
         return self.stage.tasks.line(self.rollout.place.task)
 
-    async def _turn(self) -> Ask | Send | Refuse | Over:
+    async def _turn(self) -> Ask | Send | RefuseCall | Over:
         said = self.held.conversation
         step = said.next_step(self.stage.max_steps)
         if isinstance(step, Ask):
@@ -115,13 +119,13 @@ class Play:
             self._hold(attrs.evolve(self.held, conversation=said.replied(reply)))
         elif isinstance(step, Send):
             await self._call(step)
-        elif isinstance(step, Refuse):
+        elif isinstance(step, RefuseCall):
             answered = said.answered(step.call_id, step.output)
             self._hold(attrs.evolve(self.held, conversation=answered))
         return step
 
     async def _call(self, call: Send) -> None:
-        def answered(body: bytes) -> Held:
+        def answered(body: bytes) -> AgentState:
             text = body.decode("utf-8", "replace")
             said = self.held.conversation.answered(call.call_id, text)
             return attrs.evolve(self.held, conversation=said)
@@ -132,7 +136,7 @@ class Play:
         self,
         route: str,
         body: bytes,
-        answered: Callable[[bytes], Held] | None = None,
+        answered: Callable[[bytes], AgentState] | None = None,
     ) -> None:
         boundary = self.stage.boundary
         await boundary.opened()
@@ -141,7 +145,7 @@ class Play:
             held = self.held if answered is None else answered(answer)
             self._hold(attrs.evolve(held, cookies=JsonObject(self.client.cookies)))
 
-    def _hold(self, held: Held) -> None:
+    def _hold(self, held: AgentState) -> None:
         self.held = held
         self.stage.boundary.keep(self.rollout.episode, held)
 

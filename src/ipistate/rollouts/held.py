@@ -13,11 +13,11 @@ from ipistate.values import EMPTY_OBJECT, JsonObject
 
 
 if TYPE_CHECKING:
-    from ipistate.codec import Freeze
+    from ipistate.codec import Adopt
 
 
 @attrs.frozen(kw_only=True)
-class Held:
+class AgentState:
     """An episode at a turn boundary."""
 
     schema_version: int = attrs.field(default=1, validator=attrs.validators.in_([1]))
@@ -29,14 +29,14 @@ class Held:
 class HeldCodec:
     """Carries episodes in the records of a checkpoint directory."""
 
-    def encode(self, state: Held) -> bytes:
+    def encode(self, state: AgentState) -> bytes:
         """Write an episode as compact JSON."""
         return encode(unstructure(state))
 
-    def decode(self, tree: Any, adopt: Freeze) -> Held:
+    def decode(self, tree: Any, adopt: Adopt) -> AgentState:
         """Read what ``encode`` has written.
 
         Raises:
             SchemaError: It is something else.
         """
-        return structure(adopt_members(tree, adopt), Held)
+        return structure(adopt_members(tree, adopt), AgentState)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _CHUNK: Final = 2**20
 
 
-class Line(NamedTuple):
+class NumberedLine(NamedTuple):
     """A line without its end, and its number from 1."""
 
     number: int
@@ -132,7 +132,7 @@ class LineFile:
         return 0
 
 
-def lines_of(path: Path) -> Iterator[Line]:
+def lines_of(path: Path) -> Iterator[NumberedLine]:
     """Read the lines of a file that have their end; a file that is not there has none.
 
     Raises:
@@ -142,7 +142,7 @@ def lines_of(path: Path) -> Iterator[Line]:
         with path.open("rb") as file:
             for number, text in enumerate(file, 1):
                 if text.endswith(b"\n"):
-                    yield Line(number, text[:-1])
+                    yield NumberedLine(number, text[:-1])
     except FileNotFoundError:
         return
     except OSError as error:

@@ -14,7 +14,7 @@ from ipistate.rollouts.configuration import differences, read_configuration
 from ipistate.rollouts.errors import RunFileError
 from ipistate.rollouts.lines import LineFile, lines_of, write_whole
 from ipistate.rollouts.rollout import Names, Place
-from ipistate.rollouts.tally import Tally
+from ipistate.rollouts.tally import RunTally
 from ipistate.values import JsonObject, is_object
 
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-    from ipistate.codec import Freeze
+    from ipistate.codec import Adopt
     from ipistate.rollouts.configuration import Configuration
     from ipistate.rollouts.rollout import Rollout
 
@@ -81,7 +81,7 @@ class Records:
     done: set[Place] = attrs.field(factory=set[Place])
     begun: dict[Place, int] = attrs.field(factory=dict[Place, int])
     """The highest attempt of each place that has begun."""
-    tally: Tally = attrs.field(factory=Tally)
+    tally: RunTally = attrs.field(factory=RunTally)
 
     def began(self, rollout: Rollout) -> None:
         """Note that an attempt begins."""
@@ -172,7 +172,7 @@ def _decoded(path: Path, number: int, line: bytes) -> JsonObject:
     return row
 
 
-def _members(tree: Any, adopt: Freeze) -> JsonObject | None:
+def _members(tree: Any, adopt: Adopt) -> JsonObject | None:
     if not is_object(tree):
         return None
     return JsonObject({name: adopt(part) for name, part in tree.items()})

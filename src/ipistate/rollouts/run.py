@@ -15,7 +15,7 @@ from ipistate.errors import CheckpointError
 from ipistate.rollouts.boundary import Boundary
 from ipistate.rollouts.checkpoints import Checkpoints
 from ipistate.rollouts.connection import Server, ServerError, is_alive
-from ipistate.rollouts.episode import Stage
+from ipistate.rollouts.episode import RunContext
 from ipistate.rollouts.process import ServerProcess
 from ipistate.rollouts.rollout import Names, Place, all_places, planned
 from ipistate.rollouts.runner import Ending, Runner
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from ipistate.checkpoint.episode import EpisodeId
     from ipistate.policies import Policy
     from ipistate.rollouts.configuration import Configuration
-    from ipistate.rollouts.held import Held
+    from ipistate.rollouts.held import AgentState
     from ipistate.rollouts.records import Records, RunFiles
-    from ipistate.rollouts.runner import Watcher
-    from ipistate.rollouts.tally import Tally
+    from ipistate.rollouts.runner import RunWatcher
+    from ipistate.rollouts.tally import RunTally
     from ipistate.rollouts.tasks import TaskFile
     from ipistate.values import JsonObject
 
@@ -41,7 +41,7 @@ _COMMAND: Final = ("-m", "ipistate.rollouts.serving")
 
 
 @attrs.frozen(kw_only=True)
-class Order:
+class RunOrder:
     """What is to be run, and how."""
 
     tasks: TaskFile
@@ -60,7 +60,7 @@ class Order:
 
 
 @attrs.frozen(kw_only=True)
-class Outcome:
+class RunOutcome:
     """What a run has come to."""
 
     ending: Ending
@@ -74,7 +74,7 @@ class Outcome:
     """Attempts of this time that are masked."""
     continued: int
     """Rollouts of this time that went on from a checkpoint."""
-    tally: Tally
+    tally: RunTally
     seconds: float
 
     @property
@@ -90,11 +90,11 @@ class _Served:
 
 
 async def run(
-    order: Order,
+    order: RunOrder,
     records: Records,
-    watch: Watcher,
+    watch: RunWatcher,
     ready: Callable[[Runner], None] = lambda _: None,
-) -> Outcome:
+) -> RunOutcome:
     """Play what is left of a run.
 
     Args:
@@ -108,7 +108,7 @@ async def run(
             file cannot be written. What was written stays, and the run can go on.
     """
     began, earlier = time.perf_counter(), len(records.done)
-    boundary: Boundary[Held] = Boundary()
+    boundary: Boundary[AgentState] = Boundary()
     failures: list[str] = []
 
     def finished(row: JsonObject) -> None:
@@ -122,7 +122,7 @@ async def run(
     async with _served(order, records) as served:
         checkpoints = _checkpoints(order, records, boundary, served)
         held = await _recovered(order, records, checkpoints, watch)
-        stage = Stage(
+        stage = RunContext(
             tasks=order.tasks,
             policies=order.policies,
             max_steps=order.configuration.max_steps,
@@ -156,7 +156,7 @@ async def run(
     total = len(order.tasks) * order.configuration.num_repeats
     if ending is Ending.COMPLETE and len(records.done) == total:
         _tidy(records.files)
-    return Outcome(
+    return RunOutcome(
         ending=ending,
         planned=total,
         earlier=earlier,
@@ -177,13 +177,15 @@ def _tidy(files: RunFiles) -> None:
     files.attempts.unlink(missing_ok=True)
 
 
-def _places(names: Names, held: Mapping[EpisodeId, Held]) -> dict[Place, EpisodeId]:
+def _places(
+    names: Names, held: Mapping[EpisodeId, AgentState]
+) -> dict[Place, EpisodeId]:
     found = {names.place(episode.rollout_id): episode for episode in held}
     return {place: episode for place, episode in found.items() if place is not None}
 
 
 @asynccontextmanager
-async def _served(order: Order, records: Records) -> AsyncGenerator[_Served]:
+async def _served(order: RunOrder, records: Records) -> AsyncGenerator[_Served]:
     async with AsyncExitStack() as stack:
         url, token = order.url, order.token
         if url is None:
@@ -208,7 +210,7 @@ async def _served(order: Order, records: Records) -> AsyncGenerator[_Served]:
 
 
 def _checkpoints(
-    order: Order, records: Records, boundary: Boundary[Held], served: _Served
+    order: RunOrder, records: Records, boundary: Boundary[AgentState], served: _Served
 ) -> Checkpoints | None:
     if served.control is None or order.checkpoint_dir is None:
         return None
@@ -223,8 +225,11 @@ def _checkpoints(
 
 
 async def _recovered(
-    order: Order, records: Records, checkpoints: Checkpoints | None, watch: Watcher
-) -> Mapping[EpisodeId, Held]:
+    order: RunOrder,
+    records: Records,
+    checkpoints: Checkpoints | None,
+    watch: RunWatcher,
+) -> Mapping[EpisodeId, AgentState]:
     if checkpoints is None:
         return {}
     if order.url is not None and records.stale():

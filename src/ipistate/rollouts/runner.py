@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ipistate.checkpoint.episode import EpisodeId
     from ipistate.rollouts.checkpoints import Checkpoints
     from ipistate.rollouts.connection import Server
-    from ipistate.rollouts.episode import Stage
-    from ipistate.rollouts.held import Held
+    from ipistate.rollouts.episode import RunContext
+    from ipistate.rollouts.held import AgentState
     from ipistate.rollouts.rollout import Rollout
 
 _LOST = frozenset({"server_unreachable", "server_timeout"})
@@ -42,7 +42,7 @@ class Ending(StrEnum):
     """So many rollouts in a row have failed that the next ones would, too."""
 
 
-class Watcher(Protocol):
+class RunWatcher(Protocol):
     """Is told how a run gets on."""
 
     def began(self, rollout: Rollout) -> None:
@@ -76,9 +76,9 @@ class Runner:
         seconds: How long from one checkpoint to the next.
     """
 
-    stage: Stage
+    stage: RunContext
     server: Server
-    watch: Watcher
+    watch: RunWatcher
     began: Callable[[Rollout], None]
     failed: Callable[[JsonObject], None]
     most_failures: int
@@ -97,7 +97,7 @@ class Runner:
     async def run(
         self,
         rollouts: Iterator[Rollout],
-        held: Mapping[EpisodeId, Held],
+        held: Mapping[EpisodeId, AgentState],
         concurrency: int,
     ) -> Ending:
         """Play, ``concurrency`` at a time, and return why it has ended.
@@ -124,7 +124,7 @@ class Runner:
     async def _play_all(
         self,
         rollouts: Iterator[Rollout],
-        held: Mapping[EpisodeId, Held],
+        held: Mapping[EpisodeId, AgentState],
         concurrency: int,
     ) -> None:
         async def work(channel: Channel) -> None:
@@ -141,7 +141,7 @@ class Runner:
             raise errors.exceptions[0] from errors
 
     async def _play(
-        self, rollout: Rollout, channel: Channel, held: Held | None
+        self, rollout: Rollout, channel: Channel, held: AgentState | None
     ) -> None:
         self.began(rollout)
         self.watch.began(rollout)

@@ -16,7 +16,7 @@ import attrs
 from ipistate.checkpoint.directory import MANIFEST, CheckpointDirectory, StopFlag
 from ipistate.checkpoint.records import EncodedStates, SessionRecord
 from ipistate.errors import CheckpointError
-from ipistate.rollouts.held import Held, HeldCodec
+from ipistate.rollouts.held import AgentState, HeldCodec
 
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Pair:
     number: int
     checkpoint_id: str
     path: Path
-    held: Mapping[EpisodeId, Held]
+    held: Mapping[EpisodeId, AgentState]
 
 
 class _Anything:
@@ -92,7 +92,7 @@ class Store:
             raise CheckpointError("invalid_checkpoint_state", message) from error
         return self.checkpoint_id(number)
 
-    def write(self, number: int, held: Mapping[EpisodeId, Held]) -> None:
+    def write(self, number: int, held: Mapping[EpisodeId, AgentState]) -> None:
         """Write our part, and make the pair complete with it.
 
         Raises:
@@ -147,9 +147,9 @@ class Store:
         if ids != {name}:
             message = f"{path}: its parts belong to different checkpoints"
             raise CheckpointError("invalid_checkpoint_state", message)
-        held: dict[EpisodeId, Held] = {}
+        held: dict[EpisodeId, AgentState] = {}
         for record in ours.records:
-            if isinstance(record.state, Held):
+            if isinstance(record.state, AgentState):
                 held[record.episode_id] = record.state
         return Pair(number=number, checkpoint_id=name, path=path, held=held)
 

@@ -34,7 +34,7 @@ def tokens_of(row: Mapping[str, Any]) -> int:
 
 
 @attrs.define(eq=False)
-class Tally:
+class RunTally:
     """The rows of a run, counted."""
 
     rows: list[JsonObject] = attrs.field(factory=list[JsonObject])

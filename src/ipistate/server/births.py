@@ -20,7 +20,7 @@ from ipistate.values import JsonObject, trusted_object
 
 if TYPE_CHECKING:
     from ipistate.checkpoint.history import SessionCodec
-    from ipistate.codec import Freeze
+    from ipistate.codec import Adopt
     from ipistate.server.cookies import SessionCookie
     from ipistate.session import Session
 
@@ -29,7 +29,7 @@ MAX_FORKS: Final = 1_000
 
 
 @attrs.frozen
-class Birth:
+class NewSession:
     """A session that is about to begin."""
 
     session_id: str = attrs.field(factory=lambda: str(uuid4()), kw_only=True)
@@ -80,11 +80,11 @@ class ForkBody:
             raise SchemaError("invalid_fork", message, preview=preview(wanted))
 
     @property
-    def births(self) -> tuple[Birth, ...]:
+    def births(self) -> tuple[NewSession, ...]:
         """The sessions that are wanted."""
         if self.episode_ids is None:
-            return tuple(Birth(None) for _ in range(self.count or 0))
-        return tuple(map(Birth, self.episode_ids))
+            return tuple(NewSession(None) for _ in range(self.count or 0))
+        return tuple(map(NewSession, self.episode_ids))
 
 
 @attrs.frozen(kw_only=True)
@@ -109,7 +109,7 @@ def read_import(body: bytes, codec: SessionCodec) -> Import:
         SchemaError: It is not such a document, or its log is not what the tools do.
     """
 
-    def read(tree: Any, adopt: Freeze) -> Import:
+    def read(tree: Any, adopt: Adopt) -> Import:
         wanted = structure(tree, _ImportBody)
         try:
             session = codec.decode(wanted.state, adopt)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from ipistate.checkpoint.actions import Reply
-    from ipistate.checkpoint.operations import Operation
+    from ipistate.checkpoint.operations import ControlBody
     from ipistate.server.settings import ServerSettings
     from ipistate.server.shell import Shell
     from ipistate.server.token import Handler
@@ -66,7 +66,7 @@ class ControlPlane:
         """Describe the participant; never waits."""
         return json_reply(self._shell.status())
 
-    def _operation(self, name: str, body: type[Operation]) -> Handler:
+    def _operation(self, name: str, body: type[ControlBody]) -> Handler:
         async def operate(request: Request) -> Response:
             document = decode(await json_body(request))
             count_ids(document, self._max_ids)
@@ -81,7 +81,7 @@ class ControlPlane:
         return operate
 
 
-def _note(name: str, body: Operation, reply: Reply | None, seconds: float) -> None:
+def _note(name: str, body: ControlBody, reply: Reply | None, seconds: float) -> None:
     status = None if reply is None else reply.status
     code = None if reply is None else code_of(reply)
     outcome = "its caller went away" if status is None else code or status

@@ -15,7 +15,7 @@ from ipistate.errors import SchemaError, preview
 from ipistate.metrics import report
 from ipistate.schema import structure
 from ipistate.server.bodies import json_body, object_of
-from ipistate.server.pool import SeedPool
+from ipistate.server.pool import SeedCache
 from ipistate.server.replies import detail, json_reply
 from ipistate.server.scoring import scoring_of
 from ipistate.server.seeds import NativeSession
@@ -46,7 +46,7 @@ class DataPlane(Generic[S]):
     ) -> None:
         self._sessions = sessions
         self._keeping = keeping
-        self._pool = SeedPool(settings.seed_pool_bytes)
+        self._pool = SeedCache(settings.seed_pool_bytes)
         self._max_metrics = settings.max_metrics_bytes
         self._read_exchange = scoring_of(settings)
 

@@ -22,7 +22,7 @@ from ipistate.codec import decode
 from ipistate.diff import diff
 from ipistate.errors import IpiStateError, SchemaError, preview
 from ipistate.schema import refuse, structure, unstructure
-from ipistate.server.births import MAX_FORKS, Birth, ForkBody, read_import
+from ipistate.server.births import MAX_FORKS, ForkBody, NewSession, read_import
 from ipistate.server.bodies import count_ids, json_body, object_of
 from ipistate.server.dataplane import not_seeded
 from ipistate.server.gate import PASSAGE
@@ -128,12 +128,12 @@ class Extension:
         body = await json_body(request)
         # A long log takes its time, in which others are served.
         wanted = await asyncio.to_thread(read_import, body, self._codec)
-        birth = Birth(wanted.episode)
+        birth = NewSession(wanted.episode)
         refused = self._begin(request, {birth: wanted.session})
         return refused or json_reply(self._told(birth, request))
 
     def _begin(
-        self, request: Request, sessions: Mapping[Birth, Session]
+        self, request: Request, sessions: Mapping[NewSession, Session]
     ) -> Response | None:
         refused = self._shell.make(
             request.scope[PASSAGE],
@@ -142,7 +142,7 @@ class Extension:
         )
         return None if refused is None else _refused(refused)
 
-    def _told(self, birth: Birth, request: Request) -> JsonObject:
+    def _told(self, birth: NewSession, request: Request) -> JsonObject:
         return birth.to_document(self._cookie, request.session)
 
     async def rewind(self, request: Request, session: Session) -> Response:

@@ -15,7 +15,7 @@ from ipistate.checkpoint.events import Event, ReadEnded, WriteEnded, WriteStoppe
 from ipistate.checkpoint.records import EncodedStates
 from ipistate.errors import CheckpointError
 from ipistate.server.collector import paused
-from ipistate.server.observer import Observer, Stage
+from ipistate.server.observer import Observer, WorkStage
 
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ class CheckpointFiles:
         outcome = _outcome(work)
         self._stops.pop(action.write, None)
         seconds = perf_counter() - began
-        self._observer.worked(Stage.EXPORT, lines.seconds, lines.size)
-        self._observer.worked(Stage.WRITE, seconds - lines.seconds, lines.size)
+        self._observer.worked(WorkStage.EXPORT, lines.seconds, lines.size)
+        self._observer.worked(WorkStage.WRITE, seconds - lines.seconds, lines.size)
         if not isinstance(outcome, CheckpointError):
             self._observer.published()
         _note("write", action.directory, outcome, seconds, lines.size)
@@ -102,7 +102,7 @@ class CheckpointFiles:
         with paused():
             outcome = _outcome(work)
         seconds = perf_counter() - began
-        self._observer.worked(Stage.READ, seconds, self.read_bytes)
+        self._observer.worked(WorkStage.READ, seconds, self.read_bytes)
         _note("read", action.directory, outcome, seconds, self.read_bytes)
         return ReadEnded(action.read, outcome)
 

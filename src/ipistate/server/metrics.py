@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from ipistate.checkpoint.participant import Phase
 from ipistate.server.collector import Pauses
-from ipistate.server.observer import CallTool, Observer, Stage
+from ipistate.server.observer import CallTool, Observer, WorkStage
 
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Metrics(Observer):
             ["stage"],
             registry=registry,
         )
-        for stage in Stage:
+        for stage in WorkStage:
             self._seconds.labels(stage.value)
             self._bytes.labels(stage.value)
         self._strictness = _strictness(tools, registry)
@@ -136,7 +136,7 @@ class Metrics(Observer):
         """Count idle sessions that have been freed."""
         self._swept.inc(sessions)
 
-    def worked(self, stage: Stage, seconds: float, size: int) -> None:
+    def worked(self, stage: WorkStage, seconds: float, size: int) -> None:
         """Record a part of a checkpoint's work."""
         self._seconds.labels(stage.value).observe(seconds)
         self._bytes.labels(stage.value).inc(size)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CallTool: TypeAlias = Callable[..., Transition]
 
 
-class Stage(StrEnum):
+class WorkStage(StrEnum):
     """The parts of a checkpoint's work that are measured on their own."""
 
     EXPORT = "export"
@@ -54,7 +54,7 @@ class Observer:
     def swept(self, sessions: int) -> None:
         """Note that idle sessions have been freed."""
 
-    def worked(self, stage: Stage, seconds: float, size: int) -> None:
+    def worked(self, stage: WorkStage, seconds: float, size: int) -> None:
         """Note that a part of a checkpoint's work is done; ``size`` is in bytes."""
 
     def published(self) -> None:

@@ -15,7 +15,7 @@ from ipistate.values import freeze
 
 
 if TYPE_CHECKING:
-    from ipistate.codec import Freeze
+    from ipistate.codec import Adopt
     from ipistate.environment import Environment
 
 V = TypeVar("V")
@@ -64,7 +64,7 @@ class Recent(Generic[V]):
         return key in self._entries
 
 
-class SeedPool:
+class SeedCache:
     """Worlds by the request that seeded them, and by the digest of their own text.
 
     The first saves reading a request sent again. The second saves building a world, and
@@ -89,7 +89,7 @@ class SeedPool:
             self._by_request.put(request, known)
         return known
 
-    def _shared(self, members: dict[str, Any], adopt: Freeze) -> Environment:
+    def _shared(self, members: dict[str, Any], adopt: Adopt) -> Environment:
         text = None if adopt is freeze else _text(members)
         if text is None:
             return build_world(members, adopt)

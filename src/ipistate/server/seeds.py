@@ -9,7 +9,7 @@ import attrs
 
 from ipistate.checkpoint.episode import EpisodeId
 from ipistate.checkpoint.session import check_session_id
-from ipistate.codec import Freeze, decode_as
+from ipistate.codec import Adopt, decode_as
 from ipistate.environment import Environment
 from ipistate.errors import DecodeError, EncodeError, SchemaError, json_path
 from ipistate.schema import structure
@@ -39,12 +39,12 @@ class Seed:
     native: NativeSession | None = None
 
 
-def build_world(members: dict[str, Any], adopt: Freeze) -> Environment:
+def build_world(members: dict[str, Any], adopt: Adopt) -> Environment:
     """Freeze the members of a parsed environment."""
     return Environment(adopt(members))  # type: ignore[arg-type]
 
 
-Build: TypeAlias = Callable[[dict[str, Any], Freeze], Environment]
+Build: TypeAlias = Callable[[dict[str, Any], Adopt], Environment]
 _Bound: TypeAlias = Callable[[dict[str, Any]], Environment]
 
 
@@ -63,7 +63,7 @@ def read_seed(body: bytes, build: Build = build_world) -> Seed:
         SchemaError: It is not a seed.
     """
 
-    def seed(tree: Any, adopt: Freeze) -> Seed:
+    def seed(tree: Any, adopt: Adopt) -> Seed:
         return _seed(object_of(tree), lambda members: build(members, adopt))
 
     return decode_as(body, seed)

@@ -39,7 +39,7 @@ from ipistate.checkpoint.events import (
 from ipistate.checkpoint.machine import handle
 from ipistate.checkpoint.participant import Phase, Settings, start, status
 from ipistate.server.files import CheckpointFiles
-from ipistate.server.observer import Observer, Stage
+from ipistate.server.observer import Observer, WorkStage
 from ipistate.server.pending import Pending
 from ipistate.server.sessions import Sessions
 from ipistate.server.uses import TimedUses, Uses
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from starlette.types import Receive
 
     from ipistate.checkpoint.episode import EpisodeId
-    from ipistate.checkpoint.operations import Operation
-    from ipistate.checkpoint.participant import Participant
+    from ipistate.checkpoint.operations import ControlBody
+    from ipistate.checkpoint.participant import ParticipantState
     from ipistate.server.keeping import Keeping
     from ipistate.server.settings import ServerSettings
     from ipistate.values import JsonObject
@@ -192,7 +192,7 @@ class Shell(Generic[S]):
 
     # The control plane
 
-    async def operate(self, body: Operation, receive: Receive) -> Reply | None:
+    async def operate(self, body: ControlBody, receive: Receive) -> Reply | None:
         """Make a control call; None if the caller went away before the reply."""
         call: Pending[Reply] = Pending(next(self._numbers))
         self._calls[call.number] = call
@@ -289,7 +289,7 @@ class Shell(Generic[S]):
         self.sessions.install({name: restored(s) for name, s in action.states.items()})
         self._uses.note(action.states)
         seconds = time.perf_counter() - began
-        self._observer.worked(Stage.INSTALL, seconds, self._files.read_bytes)
+        self._observer.worked(WorkStage.INSTALL, seconds, self._files.read_bytes)
 
     def _let_pass(self, action: Admit | Refuse) -> None:
         if isinstance(action, Admit):
@@ -320,7 +320,10 @@ class Shell(Generic[S]):
 
 
 def _note_phase(
-    before: Participant, after: Participant, now: float, todo: tuple[Action, ...]
+    before: ParticipantState,
+    after: ParticipantState,
+    now: float,
+    todo: tuple[Action, ...],
 ) -> None:
     old, new = before.phase, after.phase
     if old is new:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen(kw_only=True)
-class Policy(Row):
+class InsurancePolicy(Row):
     """A row of ``policies``."""
 
     policy_id: str
@@ -82,7 +82,7 @@ class Payout(Row):
 
 
 RECORDS: Final[Mapping[str, type[Row]]] = {
-    "policies": Policy,
+    "policies": InsurancePolicy,
     "claims": Claim,
     "adjuster_notes": AdjusterNote,
     "fraud_investigation_flags": FraudFlag,

@@ -21,7 +21,7 @@ from ipistate.values import JsonArray, JsonObject, JsonValue, freeze
 _NAMELESS: Final = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)
 
 Function: TypeAlias = Callable[..., tuple[JsonObject, JsonValue]]
-Check: TypeAlias = Callable[[Mapping[str, JsonValue]], None]
+ArgumentCheck: TypeAlias = Callable[[Mapping[str, JsonValue]], None]
 """Raises ``Refused`` if arguments, bound to their parameters, are not acceptable."""
 
 
@@ -45,7 +45,7 @@ class Tool:
     required: tuple[str, ...] = attrs.field(repr=False)
     """Those without a default; ``needed`` is the same as a set."""
     ignores_unknown: bool = attrs.field(repr=False)
-    checks: tuple[Check, ...] = attrs.field(default=(), repr=False)
+    checks: tuple[ArgumentCheck, ...] = attrs.field(default=(), repr=False)
     """What the arguments have to pass before the tool runs; see ``strict``."""
     known: frozenset[str] = attrs.field(
         init=False,

@@ -81,11 +81,11 @@ FAULTS = {
         resume, "_start", "cut is not None and cut.is_writing", "False"
     ),
     "a used session stays unclaimed": Fault(
-        bindings.Bindings, "claimed", "if not claimed", "if True"
+        bindings.SessionRegistry, "claimed", "if not claimed", "if True"
     ),
     "a mark does not refuse its own attempt": Fault(bindings, "is_among", "<=", "<"),
     "ready while requests run": Fault(
-        report.Report, "ready", "not self.inflight and ", ""
+        report.Readiness, "ready", "not self.inflight and ", ""
     ),
     "who left while waiting is still let in": Fault(
         gate.Gate, "end", "self.waiting.removed(event.request)", "self.waiting"
@@ -103,10 +103,10 @@ FAULTS = {
         resume, "expire", "now < opened.expires_at", "True"
     ),
     "the scope is not exported by": Fault(
-        bindings.Bindings, "exportable", " | self.unwanted(scope)", ""
+        bindings.SessionRegistry, "exportable", " | self.unwanted(scope)", ""
     ),
     "a commit deletes live sessions": Fault(
-        bindings.Bindings, "unwanted", "session in self.unclaimed and ", ""
+        bindings.SessionRegistry, "unwanted", "session in self.unclaimed and ", ""
     ),
     "a resume does not wait for the deletion": Fault(
         resume, "_start", "opened.is_deleting", "False"
@@ -127,7 +127,10 @@ FAULTS = {
         fencing, "renewed", "max(checkpoint.lease_expires_at, until)", "until"
     ),
     "a close ends the wait for a removal": Fault(
-        bindings.Bindings, "ended", " or self.leaving.get(session) is not None", ""
+        bindings.SessionRegistry,
+        "ended",
+        " or self.leaving.get(session) is not None",
+        "",
     ),
     "a fork is not bound": Fault(
         gate.Gate, "make", "self.bindings.bound(event.sessions)", "self.bindings"
