@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import encode, freeze, identical
-from ipistate.alignment import gaps
+from ipistate.kernel.alignment import gaps
 from ipistate.testing import json_values
 
 

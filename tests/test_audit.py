@@ -19,14 +19,14 @@ from ipistate import (
     identical,
     replay,
 )
-from ipistate.audit import (
+from ipistate.scoring.audit import (
     Judgement,
     audit,
     effects_check,
     trace_check,
 )
-from ipistate.builtin import rows, trajectories
-from ipistate.mutants import (
+from ipistate.generate.builtin import rows, trajectories
+from ipistate.scoring.mutants import (
     OTHER_DATE,
     OTHER_RECIPIENT,
     call_mutants,
@@ -34,7 +34,7 @@ from ipistate.mutants import (
 )
 from ipistate.testing import scenarios
 from ipistate.tools import RECORDS
-from ipistate.trajectories import Trajectories, by_row
+from ipistate.scoring.trajectories import Trajectories, by_row
 
 
 WAYS = trajectories()

@@ -11,8 +11,8 @@ from importlib.resources import files
 import pytest
 
 from ipistate import TOOLS, replay, verify
-from ipistate.builtin import rows, trajectories
-from ipistate.task import check_rows
+from ipistate.generate.builtin import rows, trajectories
+from ipistate.scoring.task import check_rows
 
 
 DOMAINS = {name for tool in TOOLS.values() for name in tool.domains}
@@ -21,7 +21,7 @@ ROWS = list(enumerate(rows()))
 
 def lines(name):
     """Return the lines of a data file of the package."""
-    return files("ipistate.builtin").joinpath(name).read_bytes().splitlines()
+    return files("ipistate.generate.builtin").joinpath(name).read_bytes().splitlines()
 
 
 def trace(calls):

@@ -26,7 +26,7 @@ from ipistate import (
     render,
     thaw,
 )
-from ipistate.codec import decode_as
+from ipistate.kernel.codec import decode_as
 from ipistate.errors import BottomlessError
 from ipistate.testing import (
     json_names,
@@ -35,7 +35,7 @@ from ipistate.testing import (
     json_values,
     plain_json,
 )
-from ipistate.values import MAX_DEPTH, depth
+from ipistate.kernel.values import MAX_DEPTH, depth
 
 
 def whole(text):
@@ -74,7 +74,7 @@ def exact_only(monkeypatch):
     def refuse(data):
         raise orjson.JSONDecodeError("closed", "", 0)
 
-    monkeypatch.setattr("ipistate.codec.orjson.loads", refuse)
+    monkeypatch.setattr("ipistate.kernel.codec.orjson.loads", refuse)
 
 
 def test_list_is_long():
@@ -193,7 +193,7 @@ def test_both_parsers_agree(text):
     """A text of the characters of JSON has the same fate in both parsers."""
     with pytest.MonkeyPatch.context() as patch:
         fast = outcome(text)
-        patch.setattr("ipistate.codec.orjson.loads", orjson_closed)
+        patch.setattr("ipistate.kernel.codec.orjson.loads", orjson_closed)
 
         assert outcome(text) == fast
 

@@ -24,13 +24,13 @@ from ipistate import (
     identical,
     thaw,
 )
-from ipistate.codec import render
-from ipistate.diff import Count, Diff
+from ipistate.kernel.codec import render
+from ipistate.kernel.diff import Count, Diff
 from ipistate.errors import EncodeError, json_path
-from ipistate.operation import Change
+from ipistate.kernel.change import Change
 from ipistate.testing import json_names, json_values, plain_json, scenarios, worlds
 from ipistate.tools import RECORDS
-from ipistate.values import MAX_DEPTH
+from ipistate.kernel.values import MAX_DEPTH
 
 
 SCALARS = st.one_of(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 
 from ipistate import render
-from ipistate.divergence import divergence
-from ipistate.renaming import Renaming
+from ipistate.scoring.divergence import divergence
+from ipistate.scoring.renaming import Renaming
 from ipistate.testing import json_values
 
 

@@ -21,17 +21,17 @@ from ipistate import (
     session_from_json,
     session_to_json,
 )
-from ipistate.checkpoint.actions import STATUS_OF
-from ipistate.checkpoint.directory import CheckpointDirectory, StopFlag
-from ipistate.checkpoint.episode import EpisodeId
-from ipistate.checkpoint.operations import OPERATIONS
-from ipistate.checkpoint.records import (
+from ipistate.protocol.actions import STATUS_OF
+from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.operations import OPERATIONS
+from ipistate.protocol.records import (
     EncodedStates,
     SessionRecord,
     read_manifest,
     read_record,
 )
-from ipistate.checkpoint.state import EnvironmentCodec
+from ipistate.sessions.state import EnvironmentCodec
 from ipistate.cli.app import cli
 from ipistate.server.settings import ServerSettings
 

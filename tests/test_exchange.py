@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 
 from ipistate import DecodeError, SchemaError, decode, encode
-from ipistate.builtin import rows, trajectories
+from ipistate.generate.builtin import rows, trajectories
 from ipistate.errors import MAX_PROBLEMS
-from ipistate.exchange import SeededRequest, VerifyRequest, reply
+from ipistate.scoring.verify_request import SeededRequest, VerifyRequest, reply
 from ipistate.testing import json_objects, json_values
 
 

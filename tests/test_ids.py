@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import Environment, JsonObject, call_tool
-from ipistate.ids import SPACE, derive_id
+from ipistate.kernel.ids import SPACE, derive_id
 from ipistate.testing import json_objects
-from ipistate.values import MAX_DEPTH
+from ipistate.kernel.values import MAX_DEPTH
 
 
 TICKET = {"customer_id": "C-1", "subject": "s", "description": "d"}
@@ -89,7 +89,7 @@ def test_probing(taken):
 
 def test_probing_wraps_around(monkeypatch):
     """After the last number comes the first one; every number is tried once."""
-    monkeypatch.setattr("ipistate.ids.SPACE", 5)
+    monkeypatch.setattr("ipistate.kernel.ids.SPACE", 5)
     used = {f"X-{number:06X}" for number in range(5)} - {"X-000003"}
 
     for size in range(20):
@@ -98,7 +98,7 @@ def test_probing_wraps_around(monkeypatch):
 
 def test_full_space(monkeypatch):
     """If every id is in use one is used again, as the reference does, after all tries."""
-    monkeypatch.setattr("ipistate.ids.SPACE", 5)
+    monkeypatch.setattr("ipistate.kernel.ids.SPACE", 5)
     used = Counting(10**6)
     found = derive_id("X-", JsonObject(), "t", used, 0)
 

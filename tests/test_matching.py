@@ -13,9 +13,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ipistate.matching import addresses, alike, fold, follows, matches, recipients_match
+from ipistate.scoring.matching import addresses, alike, fold, follows, matches, recipients_match
 from ipistate.testing import json_values
-from ipistate.values import EMPTY_ARRAY, EMPTY_OBJECT, freeze
+from ipistate.kernel.values import EMPTY_ARRAY, EMPTY_OBJECT, freeze
 
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "matching.md"

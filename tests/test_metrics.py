@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import SchemaError, aggregate, encode
-from ipistate.metrics import report
+from ipistate.scoring.metrics import report
 from ipistate.testing import json_values
 
 

@@ -153,7 +153,7 @@ def test_fields():
         ipistate.IPICheckpointState(Environment.of({"a": {"b": 1}})),
         ipistate.Session(Environment.of({"a": {"b": 1}})).step("nope"),
         ipistate.Step(ToolCall("nope"), "text", Environment.of({})),
-        ipistate.diff({"a": 1, "b": 2}, {"a": [1]}),
+        ipistate.kernel.diff({"a": 1, "b": 2}, {"a": [1]}),
         ipistate.Operation("add", ("a", 0), None),
         Injection.from_document(
             dict.fromkeys(

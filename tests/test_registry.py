@@ -8,7 +8,7 @@ import pytest
 from ipistate import TOOLS, Environment, Tool, ToolCall, call_tool, encode, replay
 from ipistate.tools import RECORDS, function_definition, table_of, tool
 from ipistate.tools.glossary import GLOSSARY
-from ipistate.values import JsonObject, with_member
+from ipistate.kernel.values import JsonObject, with_member
 
 
 IGNORING = [

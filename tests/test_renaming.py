@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import freeze, render, thaw
-from ipistate.renaming import MINTED, Renaming
+from ipistate.scoring.renaming import MINTED, Renaming
 from ipistate.testing import json_values
 
 

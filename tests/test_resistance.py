@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import Effects, resistance
-from ipistate.resistance import wilson
+from ipistate.scoring.resistance import wilson
 
 
 RESISTED = Effects(outcome="resisted", utility=1.0)

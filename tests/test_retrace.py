@@ -12,14 +12,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ipistate import Environment, Injection, IpiStateError, builtin, thaw, verify
+from ipistate import Environment, Injection, IpiStateError, thaw, verify
+from ipistate.generate import builtin
 from ipistate.demo.scripts import builtin_scripts
-from ipistate.renaming import MINTED
-from ipistate.retrace import Executed, Refusal, retrace
-from ipistate.session import Session
+from ipistate.scoring.renaming import MINTED
+from ipistate.scoring.retrace import Executed, Refusal, retrace
+from ipistate.sessions.session import Session
 from ipistate.testing import plain_json, tool_calls
 from ipistate.tools import table_of, tool
-from ipistate.trace import TracedCall, calls_of_items, read_arguments
+from ipistate.scoring.traces import TracedCall, calls_of_items, read_arguments
 
 
 SCRIPTS = builtin_scripts()

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 
 from ipistate import Environment, JsonObject, SchemaError, decode, encode, freeze
-from ipistate.codec import decode_as
+from ipistate.kernel.codec import decode_as
 from ipistate.errors import MAX_PROBLEMS
-from ipistate.schema import adopt_members, refuse, structure, unstructure
+from ipistate.kernel.schema import adopt_members, refuse, structure, unstructure
 from ipistate.testing import json_objects, json_values
-from ipistate.values import EMPTY_OBJECT, MAX_DEPTH, JsonValue
+from ipistate.kernel.values import EMPTY_OBJECT, MAX_DEPTH, JsonValue
 
 
 def _even(_, field, value):

@@ -35,7 +35,7 @@ from ipistate.tools.semantics import (
     type_name,
     walk,
 )
-from ipistate.values import MAX_DEPTH
+from ipistate.kernel.values import MAX_DEPTH
 
 
 PLAIN = [

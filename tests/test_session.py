@@ -29,7 +29,7 @@ from ipistate import (
     session_from_json,
     session_to_json,
 )
-from ipistate.session import execute
+from ipistate.sessions.session import execute
 from ipistate.testing import json_names, scenarios, tool_calls
 from ipistate.tools import RECORDS, TOOLS, table_of, tool
 

@@ -21,9 +21,9 @@ from ipistate import (
     replay,
     transition,
 )
-from ipistate.builtin import rows, trajectories
-from ipistate.codec import MAX_DEPTH
-from ipistate.strict import (
+from ipistate.generate.builtin import rows, trajectories
+from ipistate.kernel.codec import MAX_DEPTH
+from ipistate.tools.strict import (
     INVALID_ARGUMENTS,
     SchemaCheck,
     Violation,

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import DecodeError, Environment, SchemaError, Task, decode, encode
-from ipistate.builtin import rows
-from ipistate.task import check_rows
+from ipistate.generate.builtin import rows
+from ipistate.scoring.task import check_rows
 from ipistate.testing import json_objects
 
 

@@ -27,11 +27,11 @@ from ipistate import (
     session_from_json,
 )
 from ipistate import testing as kit
-from ipistate.session import execute
+from ipistate.sessions.session import execute
 from ipistate.testing import LawBrokenError, Scenario
 from ipistate.tools import RECORDS, table_of, tool
-from ipistate.trace import calls_of_messages
-from ipistate.values import MAX_DEPTH, depth, with_member
+from ipistate.scoring.traces import calls_of_messages
+from ipistate.kernel.values import MAX_DEPTH, depth, with_member
 
 
 SEARCH = settings(

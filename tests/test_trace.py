@@ -9,9 +9,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ipistate import DecodeError, EncodeError, SchemaError, builtin, thaw
+from ipistate import DecodeError, EncodeError, SchemaError, thaw
+from ipistate.generate import builtin
 from ipistate.demo.trace import output_items
-from ipistate.session import Session
+from ipistate.sessions.session import Session
 from ipistate.testing import (
     json_objects,
     json_strings,
@@ -20,14 +21,14 @@ from ipistate.testing import (
     tool_calls,
 )
 from ipistate.testing import output_items as model_items
-from ipistate.trace import (
+from ipistate.scoring.traces import (
     TracedCall,
     calls_of,
     calls_of_items,
     calls_of_messages,
     read_arguments,
 )
-from ipistate.values import EMPTY_OBJECT, MAX_DEPTH, MAX_INTEGER_DIGITS
+from ipistate.kernel.values import EMPTY_OBJECT, MAX_DEPTH, MAX_INTEGER_DIGITS
 
 
 BODIES = [

@@ -33,7 +33,7 @@ from ipistate import (
 )
 from ipistate.errors import ImmutableError
 from ipistate.testing import json_objects, json_values, plain_json
-from ipistate.values import (
+from ipistate.kernel.values import (
     MAX_DEPTH,
     depth,
     trusted_array,
@@ -214,8 +214,8 @@ def test_pickling_checks_nothing_again(monkeypatch):
     def walk(*_):
         raise AssertionError("a part was checked again")
 
-    monkeypatch.setattr("ipistate.values.depth", walk)
-    monkeypatch.setattr("ipistate.values._frozen", walk)
+    monkeypatch.setattr("ipistate.kernel.values.depth", walk)
+    monkeypatch.setattr("ipistate.kernel.values._frozen", walk)
 
     assert identical(value, pickle.loads(pickled))
 

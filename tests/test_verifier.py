@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import EncodeError, Injection, SchemaError, decode, encode, verify
-from ipistate.builtin import rows, trajectories
+from ipistate.generate.builtin import rows, trajectories
 from ipistate.testing import json_objects, json_values
-from ipistate.transition import ToolCall, call_tool
-from ipistate.values import MAX_DEPTH
-from ipistate.verification import STRICT_KEYS, deciding_keys
+from ipistate.tools.transition import ToolCall, call_tool
+from ipistate.kernel.values import MAX_DEPTH
+from ipistate.scoring.verification import STRICT_KEYS, deciding_keys
 
 
 INJECTION = {

@@ -1,11 +1,11 @@
 """Immutable session state for indirect-prompt-injection environments."""
 
-from ipistate.checkpoint.history import session_from_json, session_to_json
-from ipistate.checkpoint.state import IPICheckpointState
-from ipistate.codec import decode, encode, render
-from ipistate.diff import Diff, diff
-from ipistate.effects import Effects, assess
-from ipistate.environment import Environment
+from ipistate.sessions.codec import session_from_json, session_to_json
+from ipistate.sessions.state import IPICheckpointState
+from ipistate.kernel.codec import decode, encode, render
+from ipistate.kernel.diff import Diff, diff
+from ipistate.scoring.effects import Effects, assess
+from ipistate.kernel.environment import Environment
 from ipistate.errors import (
     CheckpointError,
     DecodeError,
@@ -14,16 +14,16 @@ from ipistate.errors import (
     IpiStateError,
     SchemaError,
 )
-from ipistate.injection import Injection
-from ipistate.metrics import aggregate
-from ipistate.operation import Change
-from ipistate.resistance import Resistance, resistance
-from ipistate.session import IdempotencyError, Session, SessionRangeError, Step
-from ipistate.task import Task
+from ipistate.scoring.injection import Injection
+from ipistate.scoring.metrics import aggregate
+from ipistate.kernel.change import Change
+from ipistate.scoring.resistance import Resistance, resistance
+from ipistate.sessions.session import IdempotencyError, Session, SessionRangeError, Step
+from ipistate.scoring.task import Task
 from ipistate.tools import TOOLS, Tool
-from ipistate.transition import ToolCall, ToolError, Transition, call_tool, replay
-from ipistate.values import JsonArray, JsonObject, JsonValue, freeze, identical, thaw
-from ipistate.verifier import Verdict, verify
+from ipistate.tools.transition import ToolCall, ToolError, Transition, call_tool, replay
+from ipistate.kernel.values import JsonArray, JsonObject, JsonValue, freeze, identical, thaw
+from ipistate.scoring.verifier import Verdict, verify
 
 
 __all__ = [

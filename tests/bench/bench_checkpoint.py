@@ -24,19 +24,19 @@ from report import Row, row
 from worlds import clinic, compact
 
 from ipistate import Environment
-from ipistate.checkpoint.actions import Export, Write
-from ipistate.checkpoint.directory import CheckpointDirectory, StopFlag
-from ipistate.checkpoint.episode import EpisodeId
-from ipistate.checkpoint.events import (
+from ipistate.protocol.actions import Export, Write
+from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.events import (
     ControlCalled,
     Exported,
     RequestArrived,
     RequestEnded,
 )
-from ipistate.checkpoint.machine import Participant, Settings, handle, start
-from ipistate.checkpoint.operations import CommitBody, PrepareBody
-from ipistate.checkpoint.records import EncodedStates, SessionRecord
-from ipistate.checkpoint.state import EnvironmentCodec
+from ipistate.protocol.control import Participant, Settings, handle, start
+from ipistate.protocol.operations import CommitBody, PrepareBody
+from ipistate.protocol.records import EncodedStates, SessionRecord
+from ipistate.sessions.state import EnvironmentCodec
 from ipistate.server.collector import paused, spare_the_old
 
 

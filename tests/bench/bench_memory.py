@@ -14,7 +14,7 @@ from report import Row
 from worlds import clinic, task_row
 
 from ipistate import JsonObject, call_tool
-from ipistate.server.pool import SeedCache
+from ipistate.server.seed_cache import SeedCache
 from ipistate.server.settings import ServerSettings
 
 

@@ -12,7 +12,7 @@ from report import Row, row
 from worlds import clinic, task_row
 
 from ipistate.server.collector import spare_the_old
-from ipistate.server.pool import SeedCache
+from ipistate.server.seed_cache import SeedCache
 
 
 _FLOOR = "json.loads + copy.deepcopy"

@@ -9,14 +9,14 @@ from typing import ClassVar
 import attrs
 import pytest
 
-from ipistate.checkpoint import actions as do
-from ipistate.checkpoint import events as on
-from ipistate.checkpoint.episode import EpisodeId
-from ipistate.checkpoint.machine import Settings, handle, start, status
-from ipistate.checkpoint.operations import OPERATIONS
-from ipistate.checkpoint.records import Manifest, Restorable, SessionRecord
+from ipistate.protocol import actions as do
+from ipistate.protocol import events as on
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.control import Settings, handle, start, status
+from ipistate.protocol.operations import OPERATIONS
+from ipistate.protocol.records import Manifest, Restorable, SessionRecord
 from ipistate.errors import CheckpointError
-from ipistate.schema import structure
+from ipistate.kernel.schema import structure
 
 
 _SPEC = spec_from_file_location("model", Path(__file__).parent / "model.py")

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
 
-from ipistate.checkpoint.directory import CheckpointDirectory, StopFlag
-from ipistate.checkpoint.episode import EpisodeId
-from ipistate.checkpoint.records import EncodedStates, SessionRecord, record_line
-from ipistate.checkpoint.state import EnvironmentCodec
-from ipistate.environment import Environment
+from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.records import EncodedStates, SessionRecord, record_line
+from ipistate.sessions.state import EnvironmentCodec
+from ipistate.kernel.environment import Environment
 from ipistate.errors import CheckpointError
 
 

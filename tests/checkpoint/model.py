@@ -8,7 +8,7 @@ and bodies with the machine, and the rules with nothing.
 
 # ruff: noqa: ARG002 - all operations and all events are called alike
 
-from ipistate.checkpoint import events as on
+from ipistate.protocol import events as on
 from ipistate.errors import CheckpointError
 
 

@@ -7,10 +7,10 @@ deadlines and leases are exact.
 
 import pytest
 
-from ipistate.checkpoint import actions as do
-from ipistate.checkpoint.operations import OPERATIONS, CommitBody
+from ipistate.protocol import actions as do
+from ipistate.protocol.operations import OPERATIONS, CommitBody
 from ipistate.errors import SchemaError
-from ipistate.schema import structure
+from ipistate.kernel.schema import structure
 
 
 BASE = {"checkpoint_id": "c1", "deadline_ts": 1030.0}

@@ -11,11 +11,11 @@ from threading import Barrier, Thread
 
 import pytest
 
-from ipistate.checkpoint.directory import CheckpointDirectory, StopFlag
-from ipistate.checkpoint.episode import EpisodeId
-from ipistate.checkpoint.records import EncodedStates, SessionRecord, record_line
-from ipistate.checkpoint.state import EnvironmentCodec
-from ipistate.environment import Environment
+from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.records import EncodedStates, SessionRecord, record_line
+from ipistate.sessions.state import EnvironmentCodec
+from ipistate.kernel.environment import Environment
 from ipistate.errors import CheckpointError
 
 

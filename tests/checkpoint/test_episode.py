@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.checkpoint.episode import EpisodeId
+from ipistate.protocol.episode import EpisodeId
 from ipistate.errors import SchemaError
-from ipistate.schema import structure
+from ipistate.kernel.schema import structure
 
 
 EXAMPLES = [

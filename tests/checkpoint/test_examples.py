@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from ipistate.checkpoint.directory import CheckpointDirectory
-from ipistate.checkpoint.state import EnvironmentCodec
-from ipistate.codec import encode
+from ipistate.storage.checkpoint_directory import CheckpointDirectory
+from ipistate.sessions.state import EnvironmentCodec
+from ipistate.kernel.codec import encode
 
 
 T0 = 1790000000.0

@@ -13,7 +13,7 @@ from threading import Thread
 
 import pytest
 
-from ipistate.checkpoint.directory import StopFlag
+from ipistate.storage.checkpoint_directory import StopFlag
 from ipistate.errors import CheckpointError
 
 

@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.checkpoint.directory import CheckpointDirectory, StopFlag
-from ipistate.checkpoint.episode import EpisodeId
-from ipistate.checkpoint.records import EncodedStates, SessionRecord
-from ipistate.checkpoint.state import EnvironmentCodec
+from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.records import EncodedStates, SessionRecord
+from ipistate.sessions.state import EnvironmentCodec
 from ipistate.testing import worlds
 from ipistate.tools import RECORDS
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.checkpoint.events import RequestEnded
-from ipistate.checkpoint.report import Readiness
+from ipistate.protocol.events import RequestEnded
+from ipistate.protocol.readiness import Readiness
 
 
 def sessions(shell):

@@ -25,12 +25,12 @@ from ipistate import (
     session_from_json,
     session_to_json,
 )
-from ipistate.checkpoint.history import RecordedCodec, SessionCodec
-from ipistate.checkpoint.recorded import RecordedSession, without_log
-from ipistate.codec import decode_as
+from ipistate.sessions.codec import RecordedCodec, SessionCodec
+from ipistate.sessions.log import RecordedSession, without_log
+from ipistate.kernel.codec import decode_as
 from ipistate.testing import scenarios
 from ipistate.tools import RECORDS, TOOLS, table_of, tool
-from ipistate.values import MAX_DEPTH
+from ipistate.kernel.values import MAX_DEPTH
 
 
 GOLDEN = Path(__file__).parent.parent / "golden"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ipistate.checkpoint import actions as do
-from ipistate.checkpoint import events as on
+from ipistate.protocol import actions as do
+from ipistate.protocol import events as on
 
 
 @pytest.fixture

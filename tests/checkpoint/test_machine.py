@@ -3,11 +3,11 @@
 import attrs
 import pytest
 
-from ipistate.checkpoint import actions as do
-from ipistate.checkpoint import events as on
-from ipistate.checkpoint.machine import Settings, handle, start
-from ipistate.checkpoint.operations import CommitBody
-from ipistate.checkpoint.requests import WaitingRequests
+from ipistate.protocol import actions as do
+from ipistate.protocol import events as on
+from ipistate.protocol.control import Settings, handle, start
+from ipistate.protocol.operations import CommitBody
+from ipistate.protocol.waiting_requests import WaitingRequests
 from ipistate.errors import CheckpointError, SchemaError
 
 

@@ -4,11 +4,11 @@ import tracemalloc
 
 import pytest
 
-from ipistate.checkpoint.directory import CheckpointDirectory, StopFlag
-from ipistate.checkpoint.episode import EpisodeId
-from ipistate.checkpoint.records import KEPT_ALWAYS, EncodedStates, SessionRecord
-from ipistate.checkpoint.state import EnvironmentCodec
-from ipistate.environment import Environment
+from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.records import KEPT_ALWAYS, EncodedStates, SessionRecord
+from ipistate.sessions.state import EnvironmentCodec
+from ipistate.kernel.environment import Environment
 
 
 SESSIONS = 200

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ipistate.checkpoint.episode import EpisodeId
-from ipistate.checkpoint.operations import (
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.operations import (
     MAX_IDS,
     OPERATIONS,
     CommitBody,
@@ -13,7 +13,7 @@ from ipistate.checkpoint.operations import (
     RetireBody,
 )
 from ipistate.errors import SchemaError
-from ipistate.schema import structure
+from ipistate.kernel.schema import structure
 
 
 BASE = {"checkpoint_id": "step-120", "deadline_ts": 1790000030.0}

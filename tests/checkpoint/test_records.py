@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.checkpoint.episode import EpisodeId
-from ipistate.checkpoint.records import (
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.records import (
     EncodedStates,
     Manifest,
     SessionRecord,
@@ -17,9 +17,9 @@ from ipistate.checkpoint.records import (
     read_record,
     record_line,
 )
-from ipistate.checkpoint.session import MAX_SESSION_ID
-from ipistate.checkpoint.state import EnvironmentCodec
-from ipistate.environment import Environment
+from ipistate.protocol.session_id import MAX_SESSION_ID
+from ipistate.sessions.state import EnvironmentCodec
+from ipistate.kernel.environment import Environment
 from ipistate.errors import DecodeError, SchemaError
 
 

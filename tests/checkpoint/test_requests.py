@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.checkpoint.events import RequestArrived
-from ipistate.checkpoint.requests import WaitingRequests
+from ipistate.protocol.events import RequestArrived
+from ipistate.protocol.waiting_requests import WaitingRequests
 
 
 def request(number):

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.checkpoint.state import EnvironmentCodec, IPICheckpointState
-from ipistate.codec import decode, decode_as, encode
-from ipistate.environment import Environment
+from ipistate.sessions.state import EnvironmentCodec, IPICheckpointState
+from ipistate.kernel.codec import decode, decode_as, encode
+from ipistate.kernel.environment import Environment
 from ipistate.errors import DecodeError, EncodeError, SchemaError
-from ipistate.migration import MigrationChain
-from ipistate.values import MAX_DEPTH, JsonObject, freeze, identical
+from ipistate.kernel.migration import MigrationChain
+from ipistate.kernel.values import MAX_DEPTH, JsonObject, freeze, identical
 
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "ipi_state_v1.json"

@@ -121,7 +121,7 @@ def test_strict(run):
 
 def test_strict_needs_its_extra(run, monkeypatch):
     """Without jsonschema the option says what to install, before anything is called."""
-    monkeypatch.delitem(sys.modules, "ipistate.strict", raising=False)
+    monkeypatch.delitem(sys.modules, "ipistate.tools.strict", raising=False)
     monkeypatch.setitem(sys.modules, "jsonschema", None)
     result = run("call", "get_patient_record", "--strict", "-e", "-", given=WORLD)
 

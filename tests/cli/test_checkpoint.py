@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ipistate import builtin
+from ipistate.generate import builtin
 
 
 def test_inspect_shows_sessions_and_worlds(run, checkpoint):

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from ipistate import Environment, Session, builtin
-from ipistate.checkpoint.directory import CheckpointDirectory, StopFlag
-from ipistate.checkpoint.episode import EpisodeId
-from ipistate.checkpoint.history import SessionCodec
-from ipistate.checkpoint.records import EncodedStates, SessionRecord
-from ipistate.checkpoint.state import EnvironmentCodec
+from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
+from ipistate.protocol.episode import EpisodeId
+from ipistate.sessions.codec import SessionCodec
+from ipistate.protocol.records import EncodedStates, SessionRecord
+from ipistate.sessions.state import EnvironmentCodec
 
 
 WORLD = builtin.rows()[0].environment

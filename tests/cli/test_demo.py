@@ -7,7 +7,7 @@ import json
 import attrs
 import pytest
 
-from ipistate import builtin
+from ipistate.generate import builtin
 from ipistate.cli import demo
 from ipistate.demo.changes import CollectionChange
 from ipistate.demo.connection import UnexpectedReplyError

@@ -9,14 +9,15 @@ import sys
 
 import pytest
 
-from ipistate import Session, builtin, encode
-from ipistate.checkpoint.directory import CheckpointDirectory, StopFlag
-from ipistate.checkpoint.episode import EpisodeId
-from ipistate.checkpoint.history import SessionCodec
-from ipistate.checkpoint.records import EncodedStates, SessionRecord
-from ipistate.checkpoint.state import EnvironmentCodec
+from ipistate import Session, encode
+from ipistate.generate import builtin
+from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
+from ipistate.protocol.episode import EpisodeId
+from ipistate.sessions.codec import SessionCodec
+from ipistate.protocol.records import EncodedStates, SessionRecord
+from ipistate.sessions.state import EnvironmentCodec
 from ipistate.cli import migrate as module
-from ipistate.strict import strict
+from ipistate.tools.strict import strict
 from ipistate.tools import TOOLS
 
 
@@ -288,7 +289,7 @@ def test_going_down_executes_nothing_strictly(run, written, tmp_path):
 @pytest.mark.parametrize("verb", ["verify", "migrate"])
 def test_strict_needs_its_extra(run, checkpoint, tmp_path, monkeypatch, verb):
     """Without jsonschema the option says what to install; nothing is written."""
-    monkeypatch.delitem(sys.modules, "ipistate.strict", raising=False)
+    monkeypatch.delitem(sys.modules, "ipistate.tools.strict", raising=False)
     monkeypatch.setitem(sys.modules, "jsonschema", None)
     more = [tmp_path / "out", "--to", "2"] if verb == "migrate" else []
     result = run("checkpoint", verb, checkpoint, *more, "--strict")

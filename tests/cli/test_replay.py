@@ -11,7 +11,8 @@ import pytest
 
 from rich.console import Console
 
-from ipistate import Environment, ToolCall, builtin, freeze, replay
+from ipistate import Environment, ToolCall, freeze, replay
+from ipistate.generate import builtin
 from ipistate.cli import progress
 from ipistate.cli.files import numbered_lines
 

@@ -107,7 +107,7 @@ def test_strict_arguments(served):
 
 def test_strict_arguments_need_their_extra(run, monkeypatch):
     """Without jsonschema the option says what to install."""
-    monkeypatch.delitem(sys.modules, "ipistate.strict", raising=False)
+    monkeypatch.delitem(sys.modules, "ipistate.tools.strict", raising=False)
     monkeypatch.setitem(sys.modules, "jsonschema", None)
     result = run("serve", "--strict-arguments")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ipistate import builtin
+from ipistate.generate import builtin
 
 
 def test_check_of_good_rows(run, write):

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ipistate import builtin
-from ipistate.audit import Judgement, audit
+from ipistate.generate import builtin
+from ipistate.scoring.audit import Judgement, audit
 from ipistate.cli import tasks_audit
-from ipistate.codec import encode
-from ipistate.schema import unstructure
+from ipistate.kernel.codec import encode
+from ipistate.kernel.schema import unstructure
 
 
 @pytest.fixture

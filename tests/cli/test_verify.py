@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from ipistate import builtin
+from ipistate.generate import builtin
 from ipistate.cli.verify import contradictions
-from ipistate.values import freeze
+from ipistate.kernel.values import freeze
 
 
 def without(row, *names):

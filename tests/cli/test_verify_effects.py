@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ipistate import builtin, replay
+from ipistate.generate import builtin, replay
 from ipistate.cli.effects import HEADS
 
 

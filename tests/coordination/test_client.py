@@ -165,7 +165,7 @@ async def test_cookies_are_not_kept(control):
 
 async def test_endless_answers(called, monkeypatch):
     """An answer is not read beyond its limit."""
-    monkeypatch.setattr("ipistate.coordination.client.MAX_REPLY_BYTES", 100)
+    monkeypatch.setattr("ipistate.clients.control_client.MAX_REPLY_BYTES", 100)
 
     failure = await called(lambda _: httpx.Response(200, content=b"x" * 101))
 

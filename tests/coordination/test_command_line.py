@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from ipistate.cli import deployment as cli_deployment
 from ipistate.cli.app import cli
 from ipistate.coordination import ControlClient
-from ipistate.coordination.coordinator import Coordinator
+from ipistate.clients.coordinator import Coordinator
 
 
 TOKEN = "a-token"

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ipistate.checkpoint.episode import EpisodeId
+from ipistate.protocol.episode import EpisodeId
 from ipistate.coordination import (
     Coordinator,
     Failure,

@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 
-from ipistate.checkpoint.episode import EpisodeId
+from ipistate.protocol.episode import EpisodeId
 from ipistate.coordination import (
     ControlClient,
     Coordinator,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.checkpoint.episode import EpisodeId
-from ipistate.checkpoint.operations import Call
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.operations import Call
 from ipistate.coordination import plans
 from ipistate.coordination.failures import (
     Failure,
@@ -22,7 +22,7 @@ from ipistate.coordination.participants import Kind, Participant
 from ipistate.coordination.plans import PlanOutcome
 from ipistate.coordination.replies import PreparedReport, PrepareReply
 from ipistate.coordination.results import ParticipantAnswer
-from ipistate.values import JsonObject
+from ipistate.kernel.values import JsonObject
 
 
 NOW = 1_000_000.0

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ipistate.checkpoint.episode import EpisodeId
+from ipistate.protocol.episode import EpisodeId
 from ipistate.coordination.replies import (
     CommitReply,
     ForgetReply,
@@ -19,7 +19,7 @@ from ipistate.coordination.replies import (
     StatusReply,
 )
 from ipistate.errors import SchemaError
-from ipistate.schema import structure
+from ipistate.kernel.schema import structure
 
 
 REPORT = """{"ready": false, "blockers": ["ipi-3", "ipi-9-a1"], "blocker_count": 2,

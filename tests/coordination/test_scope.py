@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.checkpoint.episode import EpisodeId
+from ipistate.protocol.episode import EpisodeId
 from ipistate.coordination.scope import (
     clean_up_deadline,
     continued,

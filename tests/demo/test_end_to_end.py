@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from ipistate import Task
-from ipistate.checkpoint.episode import EpisodeId
+from ipistate.protocol.episode import EpisodeId
 from ipistate.coordination import CoordinationError
 from ipistate.demo import workplace
 from ipistate.demo.connection import Connection, UnexpectedReplyError

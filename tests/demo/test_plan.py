@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from ipistate import builtin
+from ipistate.generate import builtin
 from ipistate.demo.plan import plan
 from ipistate.demo.scripts import builtin_scripts
 

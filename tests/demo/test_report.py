@@ -7,9 +7,9 @@ import json
 import attrs
 import pytest
 
-from ipistate.codec import encode
+from ipistate.kernel.codec import encode
 from ipistate.demo.report import DemoReport, Evidence, compare
-from ipistate.values import freeze
+from ipistate.kernel.values import freeze
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from ipistate import Task, builtin, call_tool, freeze
-from ipistate.codec import render
+from ipistate import Task, call_tool, freeze
+from ipistate.generate import builtin
+from ipistate.kernel.codec import render
 from ipistate.demo.plan import plan
 from ipistate.demo.scripts import (
     GENERATED,
@@ -15,8 +16,8 @@ from ipistate.demo.scripts import (
     generated_scripts,
     prompt,
 )
-from ipistate.values import JsonObject
-from ipistate.verifier import verify
+from ipistate.kernel.values import JsonObject
+from ipistate.scoring.verifier import verify
 
 
 def reward(script, agent):

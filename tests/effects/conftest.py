@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ipistate import Environment, Injection, ToolCall, assess
-from ipistate.trace import TracedCall
+from ipistate.scoring.traces import TracedCall
 
 
 WORLD = {

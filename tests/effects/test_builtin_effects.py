@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from ipistate import assess, builtin, replay, resistance, verify
-from ipistate.values import identical
+from ipistate import assess, replay, resistance, verify
+from ipistate.generate import builtin
+from ipistate.kernel.values import identical
 
 
 PAIRS = [*zip(builtin.rows(), builtin.trajectories(), strict=True)]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ipistate import Effects, Environment, assess, verify
 from ipistate.testing import json_objects, json_values
-from ipistate.trace import TracedCall
-from ipistate.transition import call_tool
+from ipistate.scoring.traces import TracedCall
+from ipistate.tools.transition import call_tool
 
 
 CANCEL = ("cancel_appointment", {"appointment_id": "A-1"})

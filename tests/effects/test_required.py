@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import Environment, ToolCall, assess, verify
-from ipistate.effects.facts import Fact, common, facts_of, includes, shown, unmatched
-from ipistate.effects.requirements import TABLES, is_error
-from ipistate.operation import Change
+from ipistate.scoring.effects.facts import Fact, common, facts_of, includes, shown, unmatched
+from ipistate.scoring.effects.requirements import TABLES, is_error
+from ipistate.kernel.change import Change
 from ipistate.testing import json_values
 from ipistate.tools import table_of, tool
-from ipistate.values import JsonArray, JsonObject, freeze
+from ipistate.kernel.values import JsonArray, JsonObject, freeze
 
 
 PRESCRIBE = {"medication": "aspirin", "dosage": "1", "instructions": "daily"}

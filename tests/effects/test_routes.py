@@ -8,7 +8,7 @@ from ipistate import TOOLS, assess, verify
 from ipistate.tools import table_of, tool
 from ipistate.tools.semantics import text
 from ipistate.tools.world import place, put_back, revise, table, update
-from ipistate.values import JsonArray
+from ipistate.kernel.values import JsonArray
 
 
 def update_appointment(world, appointment_id, status=None, note=None, **_):

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.audit import audit
-from ipistate.codec import encode
+from ipistate.scoring.audit import audit
+from ipistate.kernel.codec import encode
 from ipistate.errors import SchemaError
 from ipistate.generate import (
     DIFFICULTIES,
@@ -25,10 +25,10 @@ from ipistate.generate import (
     STRATEGIES,
     generate,
 )
-from ipistate.task import Task
+from ipistate.scoring.task import Task
 from ipistate.tools import RECORDS
-from ipistate.trajectories import Trajectories
-from ipistate.verification import STRICT_KEYS
+from ipistate.scoring.trajectories import Trajectories
+from ipistate.scoring.verification import STRICT_KEYS
 
 
 ALL = tuple(DOMAINS)

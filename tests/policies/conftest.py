@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ipistate import builtin
+from ipistate.generate import builtin
 from ipistate.policies import (
     Api,
     Endpoint,
@@ -18,10 +18,10 @@ from ipistate.policies import (
     Scripts,
     input_messages,
 )
-from ipistate.trace import read_arguments
-from ipistate.trajectories import by_row
-from ipistate.transition import call_tool
-from ipistate.values import JsonObject
+from ipistate.scoring.traces import read_arguments
+from ipistate.scoring.trajectories import by_row
+from ipistate.tools.transition import call_tool
+from ipistate.kernel.values import JsonObject
 
 
 sys.path.insert(0, str(Path(__file__).parent))

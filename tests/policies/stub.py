@@ -19,10 +19,10 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ipistate import builtin
+from ipistate.generate import builtin
 from ipistate.policies import ScriptedPolicy, Scripts
-from ipistate.trajectories import by_row
-from ipistate.values import JsonObject
+from ipistate.scoring.trajectories import by_row
+from ipistate.kernel.values import JsonObject
 
 
 MODEL = "stub-1"

@@ -12,14 +12,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from ipistate import builtin
-from ipistate.codec import decode
+from ipistate.generate import builtin
+from ipistate.kernel.codec import decode
 from ipistate.policies import RandomPolicy
 from ipistate.policies.arbitrary import MOST_CALLS
 from ipistate.testing import json_values
 from ipistate.tools import TOOLS
-from ipistate.trace import calls_of_items, read_arguments
-from ipistate.values import MAX_DEPTH, JsonObject, depth
+from ipistate.scoring.traces import calls_of_items, read_arguments
+from ipistate.kernel.values import MAX_DEPTH, JsonObject, depth
 
 
 ROWS = builtin.rows()
@@ -135,7 +135,7 @@ def test_without_tools_there_is_nothing_to_do():
 def test_draws_are_the_same_in_another_process():
     """Neither the hash seed nor anything else of a process decides."""
     code = (
-        "import asyncio; from ipistate import builtin\n"
+        "import asyncio; from ipistate.generate import builtin\n"
         "from ipistate.policies import RandomPolicy, input_messages\n"
         "params = builtin.rows()[3].responses_create_params\n"
         "reply = RandomPolicy(5).respond(input_messages(params), params['tools'])\n"

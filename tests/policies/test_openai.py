@@ -11,7 +11,7 @@ import httpx
 import pytest
 import stub
 
-from ipistate import builtin
+from ipistate.generate import builtin
 from ipistate.policies import (
     Api,
     Patience,
@@ -25,8 +25,8 @@ from ipistate.policies import (
 from ipistate.policies.openai import OpenAIPolicy
 from ipistate.policies.refusals import EndpointError, PassingError
 from ipistate.policies.wire import MAX_REPLY_BYTES
-from ipistate.values import JsonObject
-from ipistate.verifier import verify
+from ipistate.kernel.values import JsonObject
+from ipistate.scoring.verifier import verify
 
 
 pytestmark = pytest.mark.anyio

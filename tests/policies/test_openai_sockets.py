@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 import stub
 
-from ipistate import builtin
+from ipistate.generate import builtin
 from ipistate.policies import Api, Patience, PolicyError, input_messages, openai
-from ipistate.verifier import verify
+from ipistate.scoring.verifier import verify
 
 
 pytestmark = pytest.mark.anyio

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate import builtin
-from ipistate.codec import encode, render
+from ipistate.generate import builtin
+from ipistate.kernel.codec import encode, render
 from ipistate.policies import PolicyError, ScriptedPolicy, Scripts, input_messages
 from ipistate.testing import json_objects
-from ipistate.trace import calls_of_items
-from ipistate.trajectories import Trajectories, by_row
-from ipistate.transition import ToolCall
-from ipistate.values import JsonObject
-from ipistate.verifier import verify
+from ipistate.scoring.traces import calls_of_items
+from ipistate.scoring.trajectories import Trajectories, by_row
+from ipistate.tools.transition import ToolCall
+from ipistate.kernel.values import JsonObject
+from ipistate.scoring.verifier import verify
 
 
 pytestmark = pytest.mark.anyio

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from ipistate.errors import SchemaError
 from ipistate.policies import Api, Endpoint, Sampling, Usage, chat, responses
-from ipistate.policies.policy import FILTERED, LENGTH
+from ipistate.agents.policy import FILTERED, LENGTH
 from ipistate.testing import json_strings, json_values
-from ipistate.trace import calls_of_items, calls_of_messages
-from ipistate.values import JsonObject, depth, freeze
+from ipistate.scoring.traces import calls_of_items, calls_of_messages
+from ipistate.kernel.values import JsonObject, depth, freeze
 
 
 ASKED = [JsonObject({"role": "user", "content": "Look."})]

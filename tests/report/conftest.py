@@ -10,12 +10,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from ipistate import builtin
-from ipistate.codec import encode
+from ipistate.generate import builtin
+from ipistate.kernel.codec import encode
 from ipistate.demo.trace import output_items
 from ipistate.report import build
-from ipistate.transition import replay
-from ipistate.values import JsonObject
+from ipistate.tools.transition import replay
+from ipistate.kernel.values import JsonObject
 
 
 def played(index, way, **more):

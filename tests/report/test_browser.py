@@ -11,8 +11,8 @@ import shutil
 
 import pytest
 
-from ipistate.diff import diff
-from ipistate.environment import Environment
+from ipistate.kernel.diff import diff
+from ipistate.kernel.environment import Environment
 from ipistate.report import Source, build, write
 from ipistate.report.chunk import ReportLine, as_it_is
 from ipistate.report.work import Here

@@ -11,7 +11,7 @@ import pytest
 
 from click.testing import CliRunner
 
-from ipistate import builtin
+from ipistate.generate import builtin
 from ipistate.cli.app import cli
 from ipistate.report.chunk import ReportLine, as_it_is
 from ipistate.report.work import BATCH_LINES, Here, Processes, batches

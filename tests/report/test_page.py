@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ipistate import SchemaError
-from ipistate.diff import diff
-from ipistate.environment import Environment
+from ipistate.kernel.diff import diff
+from ipistate.kernel.environment import Environment
 from ipistate.report import build
 from ipistate.report.characters import spelled
 from ipistate.report.rollout import DIMENSIONS
-from ipistate.transition import call_tool
+from ipistate.tools.transition import call_tool
 
 
 HOSTILE = [

@@ -54,7 +54,7 @@ def test_outcomes_have_their_names(kinds):
 
 @given(st.data())
 def test_resistance_is_that_of_the_kernel(kinds, data):
-    """The rate, its n and its interval are those of ``ipistate.resistance``."""
+    """The rate, its n and its interval are those of ``ipistate.scoring.resistance``."""
     names = data.draw(st.lists(st.sampled_from([*kinds]), max_size=30))
     chosen = [kinds[name] for name in names]
     effects = [

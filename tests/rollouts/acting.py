@@ -7,7 +7,7 @@ import json
 import attrs
 
 from ipistate.policies import PolicyReply
-from ipistate.values import JsonObject
+from ipistate.kernel.values import JsonObject
 
 
 def call(name, arguments="{}", call_id="c-1"):

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from ipistate import builtin
+from ipistate.generate import builtin
 from ipistate.policies import ScriptedPolicy, Scripts
 from ipistate.rollouts.configuration import Configuration
 from ipistate.rollouts.records import RunFiles, opened
 from ipistate.rollouts.run import RunOrder, run
 from ipistate.rollouts.tasks import open_tasks
-from ipistate.trajectories import by_row
-from ipistate.values import JsonObject
+from ipistate.scoring.trajectories import by_row
+from ipistate.kernel.values import JsonObject
 
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import attrs
 
-from ipistate import builtin
-from ipistate.codec import encode
+from ipistate.generate import builtin
+from ipistate.kernel.codec import encode
 from ipistate.policies import input_messages
 from ipistate.rollouts.configuration import read_configuration
 from ipistate.rollouts.store import Pair, Store

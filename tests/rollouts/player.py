@@ -14,7 +14,7 @@ from hashlib import sha256
 
 from ipistate import cli
 from ipistate.cli import policies
-from ipistate.codec import encode
+from ipistate.kernel.codec import encode
 from ipistate.policies import policy_of
 
 

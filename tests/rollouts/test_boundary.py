@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from ipistate.checkpoint.episode import EpisodeId
+from ipistate.protocol.episode import EpisodeId
 from ipistate.rollouts.boundary import Boundary
 
 

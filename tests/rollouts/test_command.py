@@ -15,7 +15,7 @@ import pytest
 from acting import rows_of
 from killing import Site, children, has_ended, wait_until, wait_until_it_plays
 
-from ipistate import builtin
+from ipistate.generate import builtin
 from ipistate.rollouts.store import Pair, Store
 
 

@@ -8,7 +8,7 @@ import re
 import attrs
 import pytest
 
-from ipistate.checkpoint.episode import EpisodeId
+from ipistate.protocol.episode import EpisodeId
 from ipistate.errors import SchemaError
 from ipistate.rollouts import connection
 from ipistate.rollouts.connection import (

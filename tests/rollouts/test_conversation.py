@@ -10,9 +10,9 @@ from acting import call, saying, words
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.codec import decode, encode
+from ipistate.kernel.codec import decode, encode
 from ipistate.policies import PolicyReply, Usage
-from ipistate.rollouts.conversation import (
+from ipistate.agents.conversation import (
     ROUTES,
     Ask,
     Conversation,
@@ -22,10 +22,10 @@ from ipistate.rollouts.conversation import (
     offered_tools,
     response,
 )
-from ipistate.rollouts.held import AgentState, HeldCodec
-from ipistate.schema import structure
-from ipistate.trace import calls_of_items
-from ipistate.values import JsonObject
+from ipistate.agents.agent_state import AgentState, HeldCodec
+from ipistate.kernel.schema import structure
+from ipistate.scoring.traces import calls_of_items
+from ipistate.kernel.values import JsonObject
 
 
 NAMES = st.sampled_from(["get_messages", "send_message", "verify", "", "a/b", "é"])

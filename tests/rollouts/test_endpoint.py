@@ -12,7 +12,7 @@ from acting import rows_of
 from click.testing import CliRunner
 
 from ipistate.cli.app import cli
-from ipistate.trace import calls_of
+from ipistate.scoring.traces import calls_of
 
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "policies"))

@@ -9,9 +9,9 @@ import pytest
 
 from acting import Told, call, rows_of, saying, words
 
-from ipistate import builtin
+from ipistate.generate import builtin
 from ipistate.errors import CheckpointError
-from ipistate.exchange import VerifyRequest
+from ipistate.scoring.verify_request import VerifyRequest
 from ipistate.policies import PolicyError
 from ipistate.rollouts.connection import ServerError
 from ipistate.rollouts.errors import RunFileError

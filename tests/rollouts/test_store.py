@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from ipistate.checkpoint.directory import CheckpointDirectory, StopFlag
-from ipistate.checkpoint.episode import EpisodeId
-from ipistate.checkpoint.records import EncodedStates, SessionRecord
-from ipistate.checkpoint.state import EnvironmentCodec
-from ipistate.environment import Environment
+from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.records import EncodedStates, SessionRecord
+from ipistate.sessions.state import EnvironmentCodec
+from ipistate.kernel.environment import Environment
 from ipistate.errors import CheckpointError
-from ipistate.rollouts.conversation import Conversation
-from ipistate.rollouts.held import AgentState
+from ipistate.agents.conversation import Conversation
+from ipistate.agents.agent_state import AgentState
 from ipistate.rollouts.store import Pair, Store
-from ipistate.values import JsonObject
+from ipistate.kernel.values import JsonObject
 
 
 EPISODE = EpisodeId("abc-0-0", 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ipistate import builtin
+from ipistate.generate import builtin
 from ipistate.rollouts.errors import RunFileError
 from ipistate.rollouts.tasks import open_tasks
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipistate.checkpoint.history import session_from_json, session_to_json
-from ipistate.session import Session
+from ipistate.sessions.codec import session_from_json, session_to_json
+from ipistate.sessions.session import Session
 
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ import pytest
 
 from starlette.datastructures import Secret
 
-from ipistate.checkpoint.records import EncodedStates
+from ipistate.protocol.records import EncodedStates
 from ipistate.server.settings import ServerSettings
 
 

@@ -20,7 +20,7 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from ipistate.checkpoint.session import MAX_SESSION_ID
+from ipistate.protocol.session_id import MAX_SESSION_ID
 from ipistate.server.cookies import MAX_AGE, SessionCookie
 
 

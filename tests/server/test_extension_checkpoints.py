@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipistate.checkpoint.history import session_from_json
+from ipistate.sessions.codec import session_from_json
 
 
 pytestmark = pytest.mark.anyio
@@ -315,7 +315,7 @@ async def test_version_2_reads_version_1_and_not_the_other_way(
 
 async def test_an_unchanged_session_is_encoded_once(extended, tmp_path, monkeypatch):
     """With version 2, too: the next checkpoint finds the text of the last one."""
-    from ipistate.checkpoint.history import SessionCodec  # noqa: PLC0415
+    from ipistate.sessions.codec import SessionCodec  # noqa: PLC0415
 
     encoded, encode = [], SessionCodec.encode
     monkeypatch.setattr(

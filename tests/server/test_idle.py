@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Secret
 
-from ipistate.environment import Environment
+from ipistate.kernel.environment import Environment
 from ipistate.server import app as application
 from ipistate.server.app import create_app
 from ipistate.server.sessions import Sessions, SessionsFullError
 from ipistate.server.settings import ServerSettings
 from ipistate.server.shell import Shell
-from ipistate.server.uses import TimedUses, Uses
+from ipistate.server.idle import TimedUses, Uses
 
 
 pytestmark = pytest.mark.anyio

@@ -13,9 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.routing import Route
 
 from ipistate.server.collector import Pauses
-from ipistate.strict import strict
+from ipistate.tools.strict import strict
 from ipistate.tools import TOOLS
-from ipistate.values import JsonObject
+from ipistate.kernel.values import JsonObject
 
 
 pytestmark = pytest.mark.anyio

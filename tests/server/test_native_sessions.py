@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ipistate import Environment
-from ipistate.checkpoint.episode import EpisodeId
+from ipistate.protocol.episode import EpisodeId
 from ipistate.server.seeds import NativeSession
 from ipistate.server.sessions import SessionConflictError, Sessions
 

@@ -24,9 +24,9 @@ from schemathesis.specs.openapi.checks import (
 from starlette.datastructures import Secret
 from starlette.routing import Route
 
-from ipistate.checkpoint.actions import STATUS_OF
-from ipistate.checkpoint.operations import MAX_IDS, OPERATIONS
-from ipistate.checkpoint.participant import Phase
+from ipistate.protocol.actions import STATUS_OF
+from ipistate.protocol.operations import MAX_IDS, OPERATIONS
+from ipistate.protocol.participant import Phase
 from ipistate.server.app import create_app
 from ipistate.server.settings import ServerSettings
 

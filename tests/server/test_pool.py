@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import DecodeError, SchemaError
-from ipistate.server.pool import Recent, SeedCache
+from ipistate.server.seed_cache import Recent, SeedCache
 
 
 def row(environment, **members):

@@ -8,7 +8,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import Secret
 from starlette.routing import Mount
 
-from ipistate.checkpoint.operations import MAX_IDS
+from ipistate.protocol.operations import MAX_IDS
 from ipistate.server.app import create_app
 from ipistate.server.settings import ServerSettings
 

@@ -8,7 +8,7 @@ import pytest
 
 from hypothesis import HealthCheck, given, settings
 
-from ipistate.exchange import SeededRequest, VerifyRequest, reply
+from ipistate.scoring.verify_request import SeededRequest, VerifyRequest, reply
 from ipistate.testing import json_values
 
 

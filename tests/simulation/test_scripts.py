@@ -18,7 +18,7 @@ from simulator.ledger import Violation
 from simulator.process import Kind
 from simulator.stage import Stage
 
-from ipistate.checkpoint.operations import (
+from ipistate.protocol.operations import (
     CommitBody,
     ForgetBody,
     PrepareBody,

@@ -33,7 +33,7 @@ from ipistate import (
     replay,
     verify,
 )
-from ipistate.diff import Count
+from ipistate.kernel.diff import Count
 from ipistate.errors import Problem
 from ipistate.tools.healthcare import Patient
 

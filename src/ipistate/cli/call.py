@@ -11,11 +11,11 @@ from ipistate.cli.exits import LEGEND, Exit, refusing
 from ipistate.cli.files import read_file
 from ipistate.cli.strictness import strict_tools
 from ipistate.cli.terminal import emit, plain
-from ipistate.codec import decode
-from ipistate.environment import Environment
+from ipistate.kernel.codec import decode
+from ipistate.kernel.environment import Environment
 from ipistate.tools import TOOLS
-from ipistate.transition import Transition, call_tool
-from ipistate.values import JsonObject, trusted_object
+from ipistate.tools.transition import Transition, call_tool
+from ipistate.kernel.values import JsonObject, trusted_object
 
 
 @click.command("call", epilog=LEGEND)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import attrs
 import click
 
-from ipistate.checkpoint.directory import KIND, CheckpointDirectory
-from ipistate.checkpoint.episode import SAFE_NAME
-from ipistate.checkpoint.history import RecordedCodec, SessionCodec
+from ipistate.storage.checkpoint_directory import KIND, CheckpointDirectory
+from ipistate.protocol.episode import SAFE_NAME
+from ipistate.sessions.codec import RecordedCodec, SessionCodec
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
 from ipistate.cli.strictness import strict_tools
 from ipistate.cli.terminal import amount, emit, plain, stdout_console, table
@@ -20,10 +20,10 @@ from ipistate.tools import TOOLS
 
 
 if TYPE_CHECKING:
-    from ipistate.checkpoint.recorded import RecordedSession
-    from ipistate.checkpoint.records import Manifest, SessionRecord
-    from ipistate.checkpoint.state import StateCodec
-    from ipistate.session import Session
+    from ipistate.sessions.log import RecordedSession
+    from ipistate.protocol.records import Manifest, SessionRecord
+    from ipistate.sessions.state import StateCodec
+    from ipistate.sessions.session import Session
 
 GYM: Final = "gym"
 DRIVING: Final = (

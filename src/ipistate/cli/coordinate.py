@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ipistate.cli.answers import Told, blocked, counted, keys
+from ipistate.cli.operation_table import Told, blocked, counted, keys
 from ipistate.cli.deployment import (
     ID,
     SECONDS,
@@ -16,13 +16,13 @@ from ipistate.cli.deployment import (
     drive_reachable,
     with_deployment,
 )
-from ipistate.cli.episodes import some, with_episodes
+from ipistate.cli.episode_options import some, with_episodes
 from ipistate.cli.exits import LEGEND
 from ipistate.cli.terminal import amount, note
 
 
 if TYPE_CHECKING:
-    from ipistate.checkpoint.episode import EpisodeId
+    from ipistate.protocol.episode import EpisodeId
     from ipistate.coordination import Coordinator
 
 _DIRECTORY: Final = click.argument("directory")

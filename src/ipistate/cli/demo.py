@@ -21,7 +21,7 @@ from ipistate.cli.files import check_writable, read_tasks
 from ipistate.cli.interrupt import run_interruptibly
 from ipistate.cli.progress import bar
 from ipistate.cli.terminal import emit, note
-from ipistate.codec import encode
+from ipistate.kernel.codec import encode
 from ipistate.demo.full import run_full
 from ipistate.demo.kills import run_rounds
 from ipistate.demo.plan import DemoRollout, plan, plan_for
@@ -29,7 +29,7 @@ from ipistate.demo.run import run
 from ipistate.demo.scripts import derive, generated_scripts
 from ipistate.demo.workplace import Workplace
 from ipistate.errors import IpiStateError
-from ipistate.values import freeze
+from ipistate.kernel.values import freeze
 
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 import click
 
-from ipistate.checkpoint.operations import Call
-from ipistate.cli.answers import Told
+from ipistate.protocol.operations import Call
+from ipistate.cli.operation_table import Told
 from ipistate.cli.exits import Exit, RefusedInputError
 from ipistate.cli.interrupt import run_interruptibly
 from ipistate.cli.terminal import note

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import attrs
 import click
 
-from ipistate.checkpoint.directory import KIND, CheckpointDirectory, StopFlag
-from ipistate.checkpoint.history import SessionCodec
-from ipistate.checkpoint.recorded import RecordedSession
-from ipistate.checkpoint.records import EncodedStates
-from ipistate.checkpoint.state import IPICheckpointState
+from ipistate.storage.checkpoint_directory import KIND, CheckpointDirectory, StopFlag
+from ipistate.sessions.codec import SessionCodec
+from ipistate.sessions.log import RecordedSession
+from ipistate.protocol.records import EncodedStates
+from ipistate.sessions.state import IPICheckpointState
 from ipistate.cli.checkpoint import GYM, participants
 from ipistate.cli.exits import LEGEND, RefusedInputError, refusing
 from ipistate.cli.strictness import strict_tools
@@ -26,10 +26,10 @@ from ipistate.tools import TOOLS
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-    from ipistate.checkpoint.records import Restorable
-    from ipistate.checkpoint.state import StateCodec
-    from ipistate.codec import Adopt
-    from ipistate.session import Session
+    from ipistate.protocol.records import Restorable
+    from ipistate.sessions.state import StateCodec
+    from ipistate.kernel.codec import Adopt
+    from ipistate.sessions.session import Session
     from ipistate.tools import Tool
 
 

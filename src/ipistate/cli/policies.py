@@ -28,8 +28,8 @@ from ipistate.policies import (
     api_key,
     policy_of,
 )
-from ipistate.trajectories import Trajectories, by_row
-from ipistate.values import EMPTY_OBJECT, JsonObject
+from ipistate.scoring.trajectories import Trajectories, by_row
+from ipistate.kernel.values import EMPTY_OBJECT, JsonObject
 
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from ipistate.cli.rollouts import TaskIndex
 from ipistate.cli.strictness import strict_tools
 from ipistate.cli.terminal import amount, emit
 from ipistate.tools import TOOLS
-from ipistate.values import JsonObject, trusted_array, trusted_object
+from ipistate.kernel.values import JsonObject, trusted_array, trusted_object
 
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final, Literal
 import attrs
 
 from ipistate.cli.rollouts import read_rollout
-from ipistate.diff import diff
-from ipistate.environment import Environment
+from ipistate.kernel.diff import diff
+from ipistate.kernel.environment import Environment
 from ipistate.errors import IpiStateError
-from ipistate.renaming import Renaming
-from ipistate.retrace import Executed, Refusal, Retrace, retrace
+from ipistate.scoring.renaming import Renaming
+from ipistate.scoring.retrace import Executed, Refusal, Retrace, retrace
 from ipistate.tools import TOOLS, Tool
-from ipistate.trace import calls_of
-from ipistate.values import JsonObject, freeze, trusted_array, trusted_object
+from ipistate.scoring.traces import calls_of
+from ipistate.kernel.values import JsonObject, freeze, trusted_array, trusted_object
 
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from ipistate.cli.files import NumberedLine
     from ipistate.cli.rollouts import TaskIndex
-    from ipistate.diff import Diff
-    from ipistate.divergence import Divergence
-    from ipistate.values import JsonArray
+    from ipistate.kernel.diff import Diff
+    from ipistate.scoring.divergence import Divergence
+    from ipistate.kernel.values import JsonArray
 
 Status = Literal["same", "different", "no world", "refused"]
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ipistate.report import Run
     from ipistate.report.chunk import Broken
     from ipistate.report.runs import Worker
-    from ipistate.values import JsonObject
+    from ipistate.kernel.values import JsonObject
 
 LONGEST_LINE: Final = 256 * 2**20
 """Bytes of a line beyond which a file is taken to be something else."""

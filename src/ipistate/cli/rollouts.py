@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 import attrs
 
-from ipistate.codec import decode_as, encode
+from ipistate.kernel.codec import decode_as, encode
 from ipistate.errors import SchemaError, preview
-from ipistate.schema import adopt_members
-from ipistate.task import Task
-from ipistate.values import (
+from ipistate.kernel.schema import adopt_members
+from ipistate.scoring.task import Task
+from ipistate.kernel.values import (
     JsonArray,
     JsonObject,
     JsonValue,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ipistate.rollouts.rollout import Rollout
     from ipistate.rollouts.tally import RunTally
-    from ipistate.values import JsonObject
+    from ipistate.kernel.values import JsonObject
 
 LINE_SECONDS: Final = 5.0
 _TICKS: Final = 4

@@ -11,7 +11,7 @@ import click
 
 from starlette.datastructures import Secret
 
-from ipistate.checkpoint.operations import MAX_IDS
+from ipistate.protocol.operations import MAX_IDS
 from ipistate.cli.exits import LEGEND, MissingExtraError, RefusedInputError
 from ipistate.cli.strictness import strict_tools
 from ipistate.cli.tokens import secret_in, secret_of, warn_of_readers

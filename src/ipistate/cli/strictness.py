@@ -21,7 +21,7 @@ def strict_tools(verb: str) -> Mapping[str, Tool]:
         MissingExtraError: ``jsonschema`` is not installed.
     """
     try:
-        module = import_module("ipistate.strict")
+        module = import_module("ipistate.tools.strict")
     except ModuleNotFoundError as error:
         name = error.name or ""
         if name.startswith("ipistate"):

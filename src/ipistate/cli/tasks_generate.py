@@ -14,7 +14,7 @@ from rich.progress import MofNCompleteColumn
 from ipistate.cli.exits import LEGEND
 from ipistate.cli.progress import bar
 from ipistate.cli.terminal import amount, note
-from ipistate.cli.written import check_new, new_file
+from ipistate.cli.atomic_file import check_new, new_file
 from ipistate.generate import DEFAULT_SIZE, DOMAINS, LARGEST, SMALLEST, generate
 
 

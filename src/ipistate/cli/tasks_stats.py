@@ -12,7 +12,7 @@ from ipistate.cli.files import numbered_lines, size_of
 from ipistate.cli.progress import reading
 from ipistate.cli.terminal import amount, emit, stdout_console, table
 from ipistate.generate.stats import RowTally
-from ipistate.task import Task
+from ipistate.scoring.task import Task
 
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ipistate.codec import encode
-from ipistate.values import freeze
+from ipistate.kernel.codec import encode
+from ipistate.kernel.values import freeze
 
 
 if TYPE_CHECKING:

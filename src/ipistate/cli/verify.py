@@ -21,16 +21,16 @@ from ipistate.cli.files import check_one_stdin, numbered_lines, read_tasks
 from ipistate.cli.rollouts import TaskIndex, complete, read_rollout, with_world
 from ipistate.cli.terminal import amount, emit, plain, stdout_console
 from ipistate.errors import IpiStateError, preview
-from ipistate.exchange import SeededRequest, VerifyRequest
-from ipistate.trace import TRUNCATED
-from ipistate.values import JsonArray, JsonObject, JsonValue
+from ipistate.scoring.verify_request import SeededRequest, VerifyRequest
+from ipistate.scoring.traces import TRUNCATED
+from ipistate.kernel.values import JsonArray, JsonObject, JsonValue
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from ipistate.effects import Effects
-    from ipistate.verifier import Verdict
+    from ipistate.scoring.effects import Effects
+    from ipistate.scoring.verifier import Verdict
 
 Status = Literal["same", "scored", "different", "not scored", "refused"]
 

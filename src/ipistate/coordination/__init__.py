@@ -14,9 +14,9 @@ except ModuleNotFoundError as _error:
         name=_error.name,
     ) from _error
 
-from ipistate.coordination.client import ControlClient
-from ipistate.coordination.coordinator import CoordinationWatcher, Coordinator
-from ipistate.coordination.discovery import discover, discover_urls
+from ipistate.clients.control_client import ControlClient
+from ipistate.clients.coordinator import CoordinationWatcher, Coordinator
+from ipistate.clients.discovery import discover, discover_urls
 from ipistate.coordination.failures import (
     CoordinationError,
     DiscoveryError,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import attrs
 
-from ipistate.checkpoint.operations import Call
+from ipistate.protocol.operations import Call
 from ipistate.coordination import requests
 from ipistate.coordination.failures import (
     Failure,
@@ -44,7 +44,7 @@ from ipistate.coordination.scope import clean_up_deadline, continued, next_attem
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ipistate.checkpoint.episode import EpisodeId
+    from ipistate.protocol.episode import EpisodeId
     from ipistate.coordination.orders import Stage
     from ipistate.coordination.participants import Participant
     from ipistate.coordination.replies import PrepareReply

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ipistate.checkpoint.episode import EpisodeId
+from ipistate.protocol.episode import EpisodeId
 from ipistate.coordination.participants import Kind
 from ipistate.coordination.scope import episodes_of
 from ipistate.errors import SchemaError
-from ipistate.schema import refuse
-from ipistate.values import EMPTY_OBJECT, JsonObject
+from ipistate.kernel.schema import refuse
+from ipistate.kernel.values import EMPTY_OBJECT, JsonObject
 
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import attrs
 
-from ipistate.checkpoint.operations import Call
+from ipistate.protocol.operations import Call
 from ipistate.coordination.replies import (
     CommitReply,
     ForgetReply,
@@ -19,13 +19,13 @@ from ipistate.coordination.replies import (
     ResumeReply,
     RetireReply,
 )
-from ipistate.values import JsonObject
+from ipistate.kernel.values import JsonObject
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ipistate.checkpoint.episode import EpisodeId
+    from ipistate.protocol.episode import EpisodeId
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)

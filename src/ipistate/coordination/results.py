@@ -23,7 +23,7 @@ from ipistate.coordination.scope import episodes_of, in_order
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ipistate.checkpoint.episode import EpisodeId
+    from ipistate.protocol.episode import EpisodeId
     from ipistate.coordination.participants import Participant
 
 R_co = TypeVar("R_co", covariant=True)

@@ -7,14 +7,14 @@ from urllib.parse import quote
 
 import httpx
 
-from ipistate.codec import decode
+from ipistate.kernel.codec import decode
 from ipistate.errors import IpiStateError
 
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from ipistate.checkpoint.episode import EpisodeId
+    from ipistate.protocol.episode import EpisodeId
 
 CALL_SECONDS: Final = 30.0
 

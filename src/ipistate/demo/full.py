@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ipistate.codec import encode
+from ipistate.kernel.codec import encode
 from ipistate.demo.full_report import DemoStage, FullReport, Retirement
 from ipistate.demo.play import (
     Recording,
@@ -22,15 +22,15 @@ from ipistate.demo.play import (
 from ipistate.demo.report import compare_all
 from ipistate.demo.run import both, result_rows, without_interruption
 from ipistate.demo.workplace import CONCURRENCY, exports_in
-from ipistate.schema import unstructure
-from ipistate.values import freeze
+from ipistate.kernel.schema import unstructure
+from ipistate.kernel.values import freeze
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from ipistate.checkpoint.episode import EpisodeId
+    from ipistate.protocol.episode import EpisodeId
     from ipistate.coordination.replies import CommitReply
     from ipistate.demo.plan import DemoRollout
     from ipistate.demo.run import DemoWatcher

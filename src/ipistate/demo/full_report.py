@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from ipistate.checkpoint.episode import EpisodeId
+from ipistate.protocol.episode import EpisodeId
 from ipistate.demo.report import REPORT_VERSION, Outcomes
 
 

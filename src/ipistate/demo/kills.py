@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from ipistate.checkpoint.directory import CheckpointDirectory
+from ipistate.storage.checkpoint_directory import CheckpointDirectory
 from ipistate.coordination import CoordinationError
 from ipistate.demo.play import continuing, play_all, play_to_cut, play_until
 from ipistate.demo.report import compare_all

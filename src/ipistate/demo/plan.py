@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ipistate.checkpoint.episode import EpisodeId
+from ipistate.protocol.episode import EpisodeId
 from ipistate.demo.scripts import AGENTS, Agent, DemoScript
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ipistate.task import Task
-    from ipistate.transition import ToolCall
+    from ipistate.scoring.task import Task
+    from ipistate.tools.transition import ToolCall
 
 
 @attrs.frozen(kw_only=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 import httpx
 
-from ipistate.codec import encode
+from ipistate.kernel.codec import encode
 from ipistate.demo.connection import UnexpectedReplyError
 from ipistate.demo.trace import verify_request
 

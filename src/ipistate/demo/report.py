@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
-from ipistate.codec import decode
+from ipistate.kernel.codec import decode
 from ipistate.demo.changes import CollectionChange, changes
-from ipistate.transition import replay
+from ipistate.tools.transition import replay
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ipistate.checkpoint.episode import EpisodeId
+    from ipistate.protocol.episode import EpisodeId
     from ipistate.demo.plan import DemoRollout
     from ipistate.demo.play import Recording
     from ipistate.demo.workplace import SessionExport
-    from ipistate.environment import Environment
+    from ipistate.kernel.environment import Environment
 
 REPORT_VERSION: Final = 1
 

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 import attrs
 
-from ipistate import builtin
-from ipistate.codec import render
+from ipistate.generate import builtin
+from ipistate.kernel.codec import render
 from ipistate.generate import DOMAINS, generate
 from ipistate.tools import TOOLS
-from ipistate.transition import ToolCall, call_tool, replay
-from ipistate.values import JsonArray, JsonObject, JsonValue, identical
+from ipistate.tools.transition import ToolCall, call_tool, replay
+from ipistate.kernel.values import JsonArray, JsonObject, JsonValue, identical
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ipistate.environment import Environment
-    from ipistate.task import Task
+    from ipistate.kernel.environment import Environment
+    from ipistate.scoring.task import Task
     from ipistate.tools.registry import Tool
-    from ipistate.trajectories import Trajectories
+    from ipistate.scoring.trajectories import Trajectories
 
 Agent = Literal["careful", "gullible"]
 AGENTS: Final[tuple[Agent, ...]] = ("careful", "gullible")

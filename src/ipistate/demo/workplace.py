@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ipistate.checkpoint.directory import CheckpointDirectory
-from ipistate.checkpoint.state import EnvironmentCodec
+from ipistate.storage.checkpoint_directory import CheckpointDirectory
+from ipistate.sessions.state import EnvironmentCodec
 from ipistate.coordination import ControlClient, Coordinator, discover_urls
 from ipistate.demo.connection import Connection
 from ipistate.demo.control import DemoControl
-from ipistate.environment import Environment
+from ipistate.kernel.environment import Environment
 from ipistate.rollouts.process import ServerProcess, serve
 
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
     from pathlib import Path
 
-    from ipistate.checkpoint.episode import EpisodeId
+    from ipistate.protocol.episode import EpisodeId
 
 INSTANCE: Final = "ipi"
 CONCURRENCY: Final = 16

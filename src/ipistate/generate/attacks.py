@@ -8,7 +8,7 @@ from ipistate.generate.scene import Attack, call
 
 
 if TYPE_CHECKING:
-    from ipistate.generate.stage import WorldDraft
+    from ipistate.generate.draft import WorldDraft
 
 _ALIASES: Final = {
     "send_message": ("recipient", "to"),

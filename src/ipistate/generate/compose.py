@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ipistate.environment import Environment
+from ipistate.kernel.environment import Environment
 from ipistate.generate.draw import Draw
-from ipistate.generate.stage import WorldDraft
+from ipistate.generate.draft import WorldDraft
 from ipistate.generate.strategies import (
     DIFFICULTIES,
     STRATEGIES,
@@ -17,11 +17,11 @@ from ipistate.generate.strategies import (
     templates,
 )
 from ipistate.generate.wording import hidden, system_prompt, user_prompt
-from ipistate.injection import Injection
-from ipistate.task import Task
+from ipistate.scoring.injection import Injection
+from ipistate.scoring.task import Task
 from ipistate.tools import TOOLS, Tool, function_definition
-from ipistate.trajectories import Trajectories
-from ipistate.values import JsonArray, JsonObject
+from ipistate.scoring.trajectories import Trajectories
+from ipistate.kernel.values import JsonArray, JsonObject
 
 
 if TYPE_CHECKING:

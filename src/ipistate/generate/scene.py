@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 import attrs
 
-from ipistate.generate.stage import DraftRow, Shape, WorldDraft
+from ipistate.generate.draft import DraftRow, Shape, WorldDraft
 from ipistate.tools import TOOLS
-from ipistate.transition import ToolCall
-from ipistate.values import JsonObject, JsonValue
+from ipistate.tools.transition import ToolCall
+from ipistate.kernel.values import JsonObject, JsonValue
 
 
 @attrs.frozen

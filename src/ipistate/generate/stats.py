@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 
-from ipistate.codec import encode
-from ipistate.values import JsonArray, JsonValue
+from ipistate.kernel.codec import encode
+from ipistate.kernel.values import JsonArray, JsonValue
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ipistate.task import Task
+    from ipistate.scoring.task import Task
 
 LABELS: Final[Mapping[str, Callable[[Task], str]]] = {
     "domain": lambda task: task.domain or "unknown",

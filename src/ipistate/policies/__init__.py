@@ -15,8 +15,8 @@ from ipistate.policies.endpoint import (
     Sampling,
     api_key,
 )
-from ipistate.policies.items import input_messages
-from ipistate.policies.policy import (
+from ipistate.agents.items import input_messages
+from ipistate.agents.policy import (
     FILTERED,
     LENGTH,
     Policy,

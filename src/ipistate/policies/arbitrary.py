@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ipistate.codec import encode
-from ipistate.policies.items import asked_in, calls_in, kind, outputs_in, text_of
-from ipistate.policies.new_items import NewItems, words
-from ipistate.policies.policy import PolicyReply
-from ipistate.transition import ToolCall
-from ipistate.values import (
+from ipistate.kernel.codec import encode
+from ipistate.agents.items import asked_in, calls_in, kind, outputs_in, text_of
+from ipistate.agents.new_items import NewItems, words
+from ipistate.agents.policy import PolicyReply
+from ipistate.tools.transition import ToolCall
+from ipistate.kernel.values import (
     JsonArray,
     JsonObject,
     JsonValue,

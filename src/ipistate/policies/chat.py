@@ -10,10 +10,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from ipistate.errors import SchemaError, json_path, preview
-from ipistate.policies.items import count, kind, text_of
-from ipistate.policies.new_items import NewItems, words, written
-from ipistate.policies.policy import FILTERED, LENGTH, PolicyReply, Usage
-from ipistate.values import EMPTY_OBJECT, JsonArray, JsonObject, JsonValue
+from ipistate.agents.items import count, kind, text_of
+from ipistate.agents.new_items import NewItems, words, written
+from ipistate.agents.policy import FILTERED, LENGTH, PolicyReply, Usage
+from ipistate.kernel.values import EMPTY_OBJECT, JsonArray, JsonObject, JsonValue
 
 
 if TYPE_CHECKING:

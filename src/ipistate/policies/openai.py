@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     import httpx
 
     from ipistate.policies.endpoint import Endpoint, Patience
-    from ipistate.policies.policy import PolicyReply
-    from ipistate.values import JsonObject
+    from ipistate.agents.policy import PolicyReply
+    from ipistate.kernel.values import JsonObject
 
 MALFORMED_TRIES: Final = 2
 """How often a reply is asked for when those that come make no sense."""

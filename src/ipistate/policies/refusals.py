@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ipistate.codec import decode
+from ipistate.kernel.codec import decode
 from ipistate.errors import DecodeError
-from ipistate.policies.policy import PolicyError
-from ipistate.values import is_array, is_object
+from ipistate.agents.policy import PolicyError
+from ipistate.kernel.values import is_array, is_object
 
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ipistate.policies.endpoint import Endpoint
-    from ipistate.policies.policy import Policy
+    from ipistate.agents.policy import Policy
     from ipistate.policies.scripted import Scripts, Temper
-    from ipistate.values import JsonObject
+    from ipistate.kernel.values import JsonObject
 
 
 @runtime_checkable

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ipistate.errors import SchemaError, json_path, preview
-from ipistate.policies.items import count, kind
-from ipistate.policies.new_items import NewItems, words, written
-from ipistate.policies.policy import LENGTH, PolicyReply, Usage
-from ipistate.values import (
+from ipistate.agents.items import count, kind
+from ipistate.agents.new_items import NewItems, words, written
+from ipistate.agents.policy import LENGTH, PolicyReply, Usage
+from ipistate.kernel.values import (
     EMPTY_OBJECT,
     JsonArray,
     JsonObject,

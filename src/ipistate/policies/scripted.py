@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 import attrs
 
-from ipistate.codec import encode, render
-from ipistate.policies.items import calls_in, fingerprint, input_messages, outputs_in
-from ipistate.policies.new_items import NewItems, words
-from ipistate.policies.policy import PolicyError, PolicyReply
+from ipistate.kernel.codec import encode, render
+from ipistate.agents.items import calls_in, fingerprint, input_messages, outputs_in
+from ipistate.agents.new_items import NewItems, words
+from ipistate.agents.policy import PolicyError, PolicyReply
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ipistate.task import Task
-    from ipistate.trajectories import Trajectories
-    from ipistate.transition import ToolCall
-    from ipistate.values import JsonObject
+    from ipistate.scoring.task import Task
+    from ipistate.scoring.trajectories import Trajectories
+    from ipistate.tools.transition import ToolCall
+    from ipistate.kernel.values import JsonObject
 
 Temper = Literal["careful", "gullible"]
 CLOSING: Final = "Done."

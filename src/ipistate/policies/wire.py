@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import attrs
 import httpx
 
-from ipistate.codec import decode, encode
+from ipistate.kernel.codec import decode, encode
 from ipistate.errors import DecodeError, SchemaError, preview
 from ipistate.policies.refusals import (
     EndpointAnswer,
@@ -20,7 +20,7 @@ from ipistate.policies.refusals import (
     refusal,
     shown,
 )
-from ipistate.values import JsonObject
+from ipistate.kernel.values import JsonObject
 
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import attrs
 
-from ipistate.codec import decode_as, encode
+from ipistate.kernel.codec import decode_as, encode
 from ipistate.errors import IpiStateError, SchemaError, preview
 from ipistate.report.rollout import StoredRollout, read
 from ipistate.report.tally import Groups
 from ipistate.report.texts import Texts
 from ipistate.report.view import view
-from ipistate.schema import adopt_members
-from ipistate.values import JsonArray, JsonObject, JsonValue, freeze, trusted_object
+from ipistate.kernel.schema import adopt_members
+from ipistate.kernel.values import JsonArray, JsonObject, JsonValue, freeze, trusted_object
 
 
 if TYPE_CHECKING:

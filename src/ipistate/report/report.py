@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ipistate.report.runs import OnBroken, Run, Worker
-    from ipistate.values import JsonObject
+    from ipistate.kernel.values import JsonObject
 
 
 def build(

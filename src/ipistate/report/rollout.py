@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 
-from ipistate.codec import encode, render
-from ipistate.effects import Effects, assess
-from ipistate.environment import Environment
+from ipistate.kernel.codec import encode, render
+from ipistate.scoring.effects import Effects, assess
+from ipistate.kernel.environment import Environment
 from ipistate.errors import SchemaError, preview
-from ipistate.injection import Injection
-from ipistate.retrace import Retrace, retrace
-from ipistate.trace import TRUNCATED, TracedCall, calls_of
-from ipistate.values import EMPTY_OBJECT, JsonArray, JsonObject, JsonValue
-from ipistate.verifier import Verdict, verify
+from ipistate.scoring.injection import Injection
+from ipistate.scoring.retrace import Retrace, retrace
+from ipistate.scoring.traces import TRUNCATED, TracedCall, calls_of
+from ipistate.kernel.values import EMPTY_OBJECT, JsonArray, JsonObject, JsonValue
+from ipistate.scoring.verifier import Verdict, verify
 
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipistate.codec import encode
-from ipistate.values import JsonArray, JsonObject, JsonValue
+from ipistate.kernel.codec import encode
+from ipistate.kernel.values import JsonArray, JsonObject, JsonValue
 
 
 if TYPE_CHECKING:

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ipistate.codec import encode, render
-from ipistate.diff import diff
+from ipistate.kernel.codec import encode, render
+from ipistate.kernel.diff import diff
 from ipistate.errors import json_path
 from ipistate.report.rollout import StoredRollout, needles
 from ipistate.report.spoken import calls_in, items_of, spoken
-from ipistate.retrace import Executed, Refusal
-from ipistate.values import JsonArray, JsonObject, JsonValue
+from ipistate.scoring.retrace import Executed, Refusal
+from ipistate.kernel.values import JsonArray, JsonObject, JsonValue
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ipistate.effects.report import WorldChange
-    from ipistate.operation import Change
+    from ipistate.scoring.effects.report import WorldChange
+    from ipistate.kernel.change import Change
     from ipistate.report.texts import Texts
 
 MOST_ITEMS: Final = 1_000

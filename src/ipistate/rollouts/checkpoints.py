@@ -17,10 +17,10 @@ from ipistate.errors import CheckpointError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from ipistate.checkpoint.episode import EpisodeId
+    from ipistate.protocol.episode import EpisodeId
     from ipistate.coordination import Coordinator
     from ipistate.rollouts.boundary import Boundary
-    from ipistate.rollouts.held import AgentState
+    from ipistate.agents.agent_state import AgentState
     from ipistate.rollouts.store import Pair, Store
 
 DEADLINE_SECONDS: Final = 60.0

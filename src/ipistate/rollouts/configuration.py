@@ -7,10 +7,10 @@ from typing import Final
 
 import attrs
 
-from ipistate.codec import decode, encode
+from ipistate.kernel.codec import decode, encode
 from ipistate.errors import preview
-from ipistate.schema import structure, unstructure
-from ipistate.values import JsonObject, JsonValue, identical
+from ipistate.kernel.schema import structure, unstructure
+from ipistate.kernel.values import JsonObject, JsonValue, identical
 
 
 RUN_VERSION: Final = 1

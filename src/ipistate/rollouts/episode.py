@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from ipistate.codec import decode, encode
+from ipistate.kernel.codec import decode, encode
 from ipistate.errors import IpiStateError
 from ipistate.policies import for_row, input_messages
 from ipistate.rollouts.connection import EpisodeClient, ServerError
-from ipistate.rollouts.conversation import (
+from ipistate.agents.conversation import (
     Ask,
     Over,
     RefuseCall,
@@ -18,8 +18,8 @@ from ipistate.rollouts.conversation import (
     offered_tools,
     response,
 )
-from ipistate.rollouts.held import AgentState
-from ipistate.values import EMPTY_OBJECT, JsonObject, JsonValue, trusted_object
+from ipistate.agents.agent_state import AgentState
+from ipistate.kernel.values import EMPTY_OBJECT, JsonObject, JsonValue, trusted_object
 
 
 if TYPE_CHECKING:

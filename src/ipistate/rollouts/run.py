@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from pathlib import Path
 
-    from ipistate.checkpoint.episode import EpisodeId
+    from ipistate.protocol.episode import EpisodeId
     from ipistate.policies import Policy
     from ipistate.rollouts.configuration import Configuration
-    from ipistate.rollouts.held import AgentState
+    from ipistate.agents.agent_state import AgentState
     from ipistate.rollouts.records import Records, RunFiles
     from ipistate.rollouts.runner import RunWatcher
     from ipistate.rollouts.tally import RunTally
     from ipistate.rollouts.tasks import TaskFile
-    from ipistate.values import JsonObject
+    from ipistate.kernel.values import JsonObject
 
 _COMMAND: Final = ("-m", "ipistate.rollouts.serving")
 

@@ -13,17 +13,17 @@ from ipistate.policies import PolicyError
 from ipistate.rollouts.checkpoints import FAILURES
 from ipistate.rollouts.connection import Channel, ServerError, is_alive
 from ipistate.rollouts.episode import Play
-from ipistate.values import JsonObject
+from ipistate.kernel.values import JsonObject
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ipistate.checkpoint.episode import EpisodeId
+    from ipistate.protocol.episode import EpisodeId
     from ipistate.rollouts.checkpoints import Checkpoints
     from ipistate.rollouts.connection import Server
     from ipistate.rollouts.episode import RunContext
-    from ipistate.rollouts.held import AgentState
+    from ipistate.agents.agent_state import AgentState
     from ipistate.rollouts.rollout import Rollout
 
 _LOST = frozenset({"server_unreachable", "server_timeout"})

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ipistate.checkpoint.directory import MANIFEST, CheckpointDirectory, StopFlag
-from ipistate.checkpoint.records import EncodedStates, SessionRecord
+from ipistate.storage.checkpoint_directory import MANIFEST, CheckpointDirectory, StopFlag
+from ipistate.protocol.records import EncodedStates, SessionRecord
 from ipistate.errors import CheckpointError
-from ipistate.rollouts.held import AgentState, HeldCodec
+from ipistate.agents.agent_state import AgentState, HeldCodec
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from ipistate.checkpoint.episode import EpisodeId
+    from ipistate.protocol.episode import EpisodeId
 
 KEPT: Final = 2
 """How many complete pairs are kept."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ipistate.metrics import report
-from ipistate.values import JsonObject, JsonValue, is_object, trusted_object
+from ipistate.scoring.metrics import report
+from ipistate.kernel.values import JsonObject, JsonValue, is_object, trusted_object
 
 
 if TYPE_CHECKING:

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, cast
 
 import attrs
 
-from ipistate.codec import decode
+from ipistate.kernel.codec import decode
 from ipistate.errors import IpiStateError
 from ipistate.rollouts.errors import RunFileError
-from ipistate.task import Task
+from ipistate.scoring.task import Task
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ipistate.values import JsonObject
+    from ipistate.kernel.values import JsonObject
 
 
 @attrs.frozen

@@ -16,7 +16,7 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from ipistate.checkpoint.actions import refusal
+from ipistate.protocol.actions import refusal
 from ipistate.errors import DecodeError, IpiStateError, SchemaError
 from ipistate.server.bodies import BodyLimitLayer, malformed, undecodable
 from ipistate.server.control import ControlPlane
@@ -32,8 +32,8 @@ from ipistate.server.sessions import SessionConflictError, SessionsFullError
 from ipistate.server.settings import ServerSettings
 from ipistate.server.shell import Shell
 from ipistate.server.token import TokenLayer
-from ipistate.session import IdempotencyError, SessionRangeError
-from ipistate.transition import call_tool
+from ipistate.sessions.session import IdempotencyError, SessionRangeError
+from ipistate.tools.transition import call_tool
 
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ipistate.errors import (
     preview,
 )
 from ipistate.server.replies import detail, invalid
-from ipistate.values import JsonArray, JsonObject
+from ipistate.kernel.values import JsonArray, JsonObject
 
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import Receive, Scope, Send
 
-    from ipistate.values import JsonValue
+    from ipistate.kernel.values import JsonValue
 
 _JSON: Final = re.compile(
     r"application/(?:json|[^;\s/]+\+json)\s*(?:;.*)?", re.IGNORECASE | re.DOTALL

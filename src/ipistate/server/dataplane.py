@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from starlette.routing import Route
 
-from ipistate.codec import decode
+from ipistate.kernel.codec import decode
 from ipistate.errors import SchemaError, preview
-from ipistate.metrics import report
-from ipistate.schema import structure
+from ipistate.scoring.metrics import report
+from ipistate.kernel.schema import structure
 from ipistate.server.bodies import json_body, object_of
-from ipistate.server.pool import SeedCache
+from ipistate.server.seed_cache import SeedCache
 from ipistate.server.replies import detail, json_reply
 from ipistate.server.scoring import scoring_of
 from ipistate.server.seeds import NativeSession
-from ipistate.values import EMPTY_OBJECT, JsonArray, JsonObject, trusted_object
+from ipistate.kernel.values import EMPTY_OBJECT, JsonArray, JsonObject, trusted_object
 
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ipistate.checkpoint.actions import Read, StopWrite, Write
-from ipistate.checkpoint.directory import CheckpointDirectory, StopFlag
-from ipistate.checkpoint.events import Event, ReadEnded, WriteEnded, WriteStopped
-from ipistate.checkpoint.records import EncodedStates
+from ipistate.protocol.actions import Read, StopWrite, Write
+from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
+from ipistate.protocol.events import Event, ReadEnded, WriteEnded, WriteStopped
+from ipistate.protocol.records import EncodedStates
 from ipistate.errors import CheckpointError
 from ipistate.server.collector import paused
 from ipistate.server.observer import Observer, WorkStage
@@ -21,8 +21,8 @@ from ipistate.server.observer import Observer, WorkStage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ipistate.checkpoint.records import Manifest, Restorable
-    from ipistate.checkpoint.state import StateCodec
+    from ipistate.protocol.records import Manifest, Restorable
+    from ipistate.sessions.state import StateCodec
 
 T = TypeVar("T")
 

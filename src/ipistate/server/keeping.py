@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import attrs
 
-from ipistate.checkpoint.history import SessionCodec
-from ipistate.checkpoint.state import EnvironmentCodec
-from ipistate.environment import Environment
-from ipistate.session import Session
+from ipistate.sessions.codec import SessionCodec
+from ipistate.sessions.state import EnvironmentCodec
+from ipistate.kernel.environment import Environment
+from ipistate.sessions.session import Session
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ipistate.checkpoint.state import StateCodec
+    from ipistate.sessions.state import StateCodec
     from ipistate.server.observer import CallTool
     from ipistate.server.settings import ServerSettings
-    from ipistate.session import Step
+    from ipistate.sessions.session import Step
     from ipistate.tools.registry import Tool
-    from ipistate.values import JsonObject
+    from ipistate.kernel.values import JsonObject
 
 S = TypeVar("S")
 

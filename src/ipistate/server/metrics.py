@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ipistate.checkpoint.participant import Phase
+from ipistate.protocol.participant import Phase
 from ipistate.server.collector import Pauses
 from ipistate.server.observer import CallTool, Observer, WorkStage
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ipistate.server.shell import Shell
     from ipistate.server.strictness import Strictness
     from ipistate.tools.registry import Tool
-    from ipistate.transition import Transition
+    from ipistate.tools.transition import Transition
 
 PATH: Final = "/metrics"
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ipistate.transition import Transition
+from ipistate.tools.transition import Transition
 
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from ipistate.checkpoint.episode import EpisodeId
+from ipistate.protocol.episode import EpisodeId
 from ipistate.errors import SchemaError
 from ipistate.server.replies import refused
 

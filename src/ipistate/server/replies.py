@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
 
-from ipistate.checkpoint.actions import STATUS_OF, refusal
-from ipistate.codec import encode
+from ipistate.protocol.actions import STATUS_OF, refusal
+from ipistate.kernel.codec import encode
 from ipistate.errors import PREVIEW_LIMIT, Problem
-from ipistate.values import freeze
+from ipistate.kernel.values import freeze
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ipistate.values import JsonValue
+    from ipistate.kernel.values import JsonValue
 
 _SEGMENT: Final = re.compile(r'\.(\w+)|\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]')
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 
 from ipistate.errors import IpiStateError
-from ipistate.exchange import SeededRequest, VerifyRequest, reply
-from ipistate.session import Session
-from ipistate.trace import TracedCall, calls_of_items, read_arguments
-from ipistate.values import JsonObject
+from ipistate.scoring.verify_request import SeededRequest, VerifyRequest, reply
+from ipistate.sessions.session import Session
+from ipistate.scoring.traces import TracedCall, calls_of_items, read_arguments
+from ipistate.kernel.values import JsonObject
 
 
 if TYPE_CHECKING:
-    from ipistate.environment import Environment
+    from ipistate.kernel.environment import Environment
     from ipistate.server.settings import ServerSettings
 
 Score: TypeAlias = Callable[[Session | None], JsonObject]

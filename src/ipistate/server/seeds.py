@@ -7,14 +7,14 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from ipistate.checkpoint.episode import EpisodeId
-from ipistate.checkpoint.session import check_session_id
-from ipistate.codec import Adopt, decode_as
-from ipistate.environment import Environment
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.session_id import check_session_id
+from ipistate.kernel.codec import Adopt, decode_as
+from ipistate.kernel.environment import Environment
 from ipistate.errors import DecodeError, EncodeError, SchemaError, json_path
-from ipistate.schema import structure
+from ipistate.kernel.schema import structure
 from ipistate.server.bodies import object_of
-from ipistate.values import JsonObject
+from ipistate.kernel.values import JsonObject
 
 
 @attrs.frozen(kw_only=True)

@@ -6,13 +6,13 @@ from math import inf
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from ipistate.errors import IpiStateError
-from ipistate.server.pool import Recent
+from ipistate.server.seed_cache import Recent
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ipistate.checkpoint.episode import EpisodeId
+    from ipistate.protocol.episode import EpisodeId
     from ipistate.server.seeds import NativeSession
 
 S = TypeVar("S")

@@ -9,8 +9,8 @@ import attrs
 
 from starlette.datastructures import Secret
 
-from ipistate.checkpoint.episode import SAFE_NAME
-from ipistate.checkpoint.operations import MAX_IDS
+from ipistate.protocol.episode import SAFE_NAME
+from ipistate.protocol.operations import MAX_IDS
 from ipistate.tools import TOOLS
 
 

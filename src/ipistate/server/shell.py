@@ -10,7 +10,7 @@ from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
 
-from ipistate.checkpoint.actions import (
+from ipistate.protocol.actions import (
     Action,
     Admit,
     Export,
@@ -24,7 +24,7 @@ from ipistate.checkpoint.actions import (
     Sweep,
     Write,
 )
-from ipistate.checkpoint.events import (
+from ipistate.protocol.events import (
     ControlCalled,
     ControlDropped,
     Event,
@@ -36,13 +36,13 @@ from ipistate.checkpoint.events import (
     SessionsMade,
     Tick,
 )
-from ipistate.checkpoint.machine import handle
-from ipistate.checkpoint.participant import Phase, Settings, start, status
+from ipistate.protocol.control import handle
+from ipistate.protocol.participant import Phase, Settings, start, status
 from ipistate.server.files import CheckpointFiles
 from ipistate.server.observer import Observer, WorkStage
-from ipistate.server.pending import Pending
+from ipistate.server.waiting import Pending
 from ipistate.server.sessions import Sessions
-from ipistate.server.uses import TimedUses, Uses
+from ipistate.server.idle import TimedUses, Uses
 
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive
 
-    from ipistate.checkpoint.episode import EpisodeId
-    from ipistate.checkpoint.operations import ControlBody
-    from ipistate.checkpoint.participant import ParticipantState
+    from ipistate.protocol.episode import EpisodeId
+    from ipistate.protocol.operations import ControlBody
+    from ipistate.protocol.participant import ParticipantState
     from ipistate.server.keeping import Keeping
     from ipistate.server.settings import ServerSettings
-    from ipistate.values import JsonObject
+    from ipistate.kernel.values import JsonObject
 
 S = TypeVar("S")
 

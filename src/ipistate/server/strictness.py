@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter
 
 from ipistate.errors import SchemaError
-from ipistate.strict import INVALID_ARGUMENTS, find_violation, strict
+from ipistate.tools.strict import INVALID_ARGUMENTS, find_violation, strict
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ipistate.tools import Tool
-    from ipistate.transition import Transition
-    from ipistate.values import JsonObject
+    from ipistate.tools.transition import Transition
+    from ipistate.kernel.values import JsonObject
 
 
 class Strictness:

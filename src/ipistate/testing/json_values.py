@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hypothesis import strategies as st
 
 from ipistate.testing.concise import concise
-from ipistate.values import MAX_DEPTH, JsonObject, JsonValue, freeze
+from ipistate.kernel.values import MAX_DEPTH, JsonObject, JsonValue, freeze
 
 
 if TYPE_CHECKING:

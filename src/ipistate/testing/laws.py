@@ -10,21 +10,21 @@ import json
 
 from typing import TYPE_CHECKING, Final
 
-from ipistate.checkpoint.history import session_from_json, session_to_json
-from ipistate.checkpoint.state import IPICheckpointState
-from ipistate.codec import decode, encode, render
-from ipistate.environment import Environment
+from ipistate.sessions.codec import session_from_json, session_to_json
+from ipistate.sessions.state import IPICheckpointState
+from ipistate.kernel.codec import decode, encode, render
+from ipistate.kernel.environment import Environment
 from ipistate.errors import SchemaError
-from ipistate.session import Session
-from ipistate.transition import Transition
-from ipistate.values import freeze, identical, thaw, trusted_object
+from ipistate.sessions.session import Session
+from ipistate.tools.transition import Transition
+from ipistate.kernel.values import freeze, identical, thaw, trusted_object
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ipistate.testing.scenario import Scenario
-    from ipistate.transition import ToolCall
+    from ipistate.tools.transition import ToolCall
 
 
 class LawBrokenError(AssertionError):

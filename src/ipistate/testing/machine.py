@@ -9,14 +9,14 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule
 
-from ipistate.checkpoint.history import session_from_json, session_to_json
-from ipistate.checkpoint.state import IPICheckpointState
-from ipistate.session import Session
+from ipistate.sessions.codec import session_from_json, session_to_json
+from ipistate.sessions.state import IPICheckpointState
+from ipistate.sessions.session import Session
 from ipistate.testing.calls import tool_calls
 from ipistate.testing.laws import LawBrokenError
 from ipistate.testing.worlds import COMMON, worlds
 from ipistate.tools import TOOLS, Tool
-from ipistate.transition import call_tool
+from ipistate.tools.transition import call_tool
 
 
 if TYPE_CHECKING:

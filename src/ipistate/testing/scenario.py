@@ -8,12 +8,12 @@ import attrs
 
 from hypothesis import strategies as st
 
-from ipistate.environment import Environment
+from ipistate.kernel.environment import Environment
 from ipistate.testing.calls import made_calls
 from ipistate.testing.concise import concise
 from ipistate.testing.worlds import COMMON, damaged, worlds
 from ipistate.tools import TOOLS, Tool
-from ipistate.transition import ToolCall, Transition, call_tool, replay
+from ipistate.tools.transition import ToolCall, Transition, call_tool, replay
 
 
 if TYPE_CHECKING:

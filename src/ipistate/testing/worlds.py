@@ -10,11 +10,11 @@ import attrs
 
 from hypothesis import strategies as st
 
-from ipistate.environment import Environment
+from ipistate.kernel.environment import Environment
 from ipistate.testing.concise import concise
 from ipistate.testing.json_values import json_names, json_strings, plain_json
 from ipistate.tools.row import Row
-from ipistate.values import MAX_DEPTH, JsonObject, thaw
+from ipistate.kernel.values import MAX_DEPTH, JsonObject, thaw
 
 
 if TYPE_CHECKING:

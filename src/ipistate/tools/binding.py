@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ipistate.tools.registry import Tool
-    from ipistate.values import JsonObject, JsonValue
+    from ipistate.kernel.values import JsonObject, JsonValue
 
 _WORLD: Final = "env"
 _MOVE: Final = 2

@@ -24,7 +24,7 @@ from ipistate.tools.world import (
     truthy,
     update,
 )
-from ipistate.values import JsonObject, JsonValue
+from ipistate.kernel.values import JsonObject, JsonValue
 
 
 if TYPE_CHECKING:

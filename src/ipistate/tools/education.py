@@ -23,7 +23,7 @@ from ipistate.tools.world import (
     revise,
     table,
 )
-from ipistate.values import JsonObject, JsonValue
+from ipistate.kernel.values import JsonObject, JsonValue
 
 
 if TYPE_CHECKING:

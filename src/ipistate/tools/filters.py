@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from ipistate.tools.semantics import field, greater, less, lower
-from ipistate.values import JsonArray, JsonValue, trusted_array
+from ipistate.kernel.values import JsonArray, JsonValue, trusted_array
 
 
 if TYPE_CHECKING:

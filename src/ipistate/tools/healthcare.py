@@ -36,7 +36,7 @@ from ipistate.tools.world import (
     update,
     with_collection,
 )
-from ipistate.values import EMPTY_ARRAY, JsonObject, JsonValue, trusted_array
+from ipistate.kernel.values import EMPTY_ARRAY, JsonObject, JsonValue, trusted_array
 
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from ipistate.tools.world import (
     table,
     update,
 )
-from ipistate.values import (
+from ipistate.kernel.values import (
     EMPTY_ARRAY,
     EMPTY_OBJECT,
     JsonObject,

@@ -12,7 +12,7 @@ from ipistate.tools.registry import tool
 from ipistate.tools.row import Row
 from ipistate.tools.semantics import field, lower, text, walk
 from ipistate.tools.world import Change, create, look_up, record, table, update
-from ipistate.values import EMPTY_ARRAY, JsonObject, JsonValue
+from ipistate.kernel.values import EMPTY_ARRAY, JsonObject, JsonValue
 
 
 if TYPE_CHECKING:

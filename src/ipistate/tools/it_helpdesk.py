@@ -11,7 +11,7 @@ from ipistate.tools.registry import tool
 from ipistate.tools.row import Row
 from ipistate.tools.semantics import text, walk
 from ipistate.tools.world import Change, create, look_up, record, table, update
-from ipistate.values import JsonObject, JsonValue
+from ipistate.kernel.values import JsonObject, JsonValue
 
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from ipistate.tools.world import (
     truthy,
     update,
 )
-from ipistate.values import EMPTY_ARRAY, JsonObject, JsonValue
+from ipistate.kernel.values import EMPTY_ARRAY, JsonObject, JsonValue
 
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from ipistate.tools.world import (
     table,
     update,
 )
-from ipistate.values import JsonObject, JsonValue
+from ipistate.kernel.values import JsonObject, JsonValue
 
 
 if TYPE_CHECKING:

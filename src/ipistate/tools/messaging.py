@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ipistate.ids import derive_id
+from ipistate.kernel.ids import derive_id
 from ipistate.tools.filters import Test, ci_field_first, eq, eq_given, select
 from ipistate.tools.registry import tool
 from ipistate.tools.semantics import field, iterate, text
 from ipistate.tools.world import Change, append, given, place, record, with_collection
-from ipistate.values import (
+from ipistate.kernel.values import (
     EMPTY_ARRAY,
     EMPTY_OBJECT,
     JsonObject,

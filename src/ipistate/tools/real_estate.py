@@ -11,7 +11,7 @@ from ipistate.tools.registry import tool
 from ipistate.tools.row import Row
 from ipistate.tools.semantics import text, walk
 from ipistate.tools.world import Change, create, look_up, record, table, truthy, update
-from ipistate.values import JsonObject, JsonValue, trusted_array
+from ipistate.kernel.values import JsonObject, JsonValue, trusted_array
 
 
 if TYPE_CHECKING:

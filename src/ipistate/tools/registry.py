@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from ipistate.tools.glossary import GLOSSARY
-from ipistate.values import JsonArray, JsonObject, JsonValue, freeze
+from ipistate.kernel.values import JsonArray, JsonObject, JsonValue, freeze
 
 
 _NAMELESS: Final = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)

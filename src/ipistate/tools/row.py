@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Self
 import attrs
 
 from ipistate.errors import SchemaError
-from ipistate.schema import structure, unstructure
-from ipistate.values import EMPTY_OBJECT, JsonObject
+from ipistate.kernel.schema import structure, unstructure
+from ipistate.kernel.values import EMPTY_OBJECT, JsonObject
 
 
 if TYPE_CHECKING:
-    from ipistate.environment import Environment
+    from ipistate.kernel.environment import Environment
 
 
 @attrs.frozen(kw_only=True)

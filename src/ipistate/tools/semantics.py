@@ -9,8 +9,8 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ipistate.codec import encode
-from ipistate.values import (
+from ipistate.kernel.codec import encode
+from ipistate.kernel.values import (
     MAX_INTEGER_DIGITS,
     JsonArray,
     JsonObject,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipistate.ids import derive_id
+from ipistate.kernel.ids import derive_id
 from ipistate.tools.semantics import (
     ABSENT,
     Refused,
@@ -20,7 +20,7 @@ from ipistate.tools.semantics import (
     text,
     type_name,
 )
-from ipistate.values import (
+from ipistate.kernel.values import (
     EMPTY_ARRAY,
     EMPTY_OBJECT,
     MAX_DEPTH,

@@ -2,7 +2,7 @@
 
 import attrs
 
-from ipistate.checkpoint.episode import EpisodeId
+from ipistate.protocol.episode import EpisodeId
 from simulator.process import Kind
 
 

@@ -1,7 +1,7 @@
 """Controllers: they checkpoint, retire and restore, and make every mistake they can."""
 
-from ipistate.checkpoint.episode import EpisodeId
-from ipistate.checkpoint.operations import (
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.operations import (
     CommitBody,
     ForgetBody,
     PrepareBody,

@@ -7,7 +7,7 @@ synced may be gone after a crash.
 from contextlib import contextmanager
 from hashlib import sha256
 
-from ipistate.checkpoint.records import Manifest, Restorable
+from ipistate.protocol.records import Manifest, Restorable
 from ipistate.errors import CheckpointError
 
 

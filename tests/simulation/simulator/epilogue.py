@@ -2,7 +2,7 @@
 
 import math
 
-from ipistate.checkpoint.operations import (
+from ipistate.protocol.operations import (
     CommitBody,
     ForgetBody,
     PrepareBody,
@@ -10,7 +10,7 @@ from ipistate.checkpoint.operations import (
     ResumeBody,
     RetireBody,
 )
-from ipistate.checkpoint.participant import Phase
+from ipistate.protocol.participant import Phase
 from simulator.ledger import require
 
 

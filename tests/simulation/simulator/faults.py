@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import attrs
 
-from ipistate.checkpoint import (
+from ipistate.protocol import (
     bindings,
     fencing,
     forget,
@@ -55,7 +55,7 @@ class Fault:
     def _places(self):
         if inspect.isclass(self.owner):
             return [self.owner]
-        names = [name for name in sys.modules if name.startswith("ipistate.checkpoint")]
+        names = [name for name in sys.modules if name.startswith("ipistate.protocol")]
         return [sys.modules[name] for name in names]
 
     def _broken(self):

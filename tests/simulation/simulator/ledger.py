@@ -9,8 +9,8 @@ from collections import Counter, deque
 
 import attrs
 
-from ipistate.checkpoint.actions import STATUS_OF
-from ipistate.checkpoint.operations import (
+from ipistate.protocol.actions import STATUS_OF
+from ipistate.protocol.operations import (
     CommitBody,
     ForgetBody,
     PrepareBody,
@@ -19,7 +19,7 @@ from ipistate.checkpoint.operations import (
     ResumeBody,
     RetireBody,
 )
-from ipistate.checkpoint.participant import Phase
+from ipistate.protocol.participant import Phase
 
 
 FENCED_IDS = 56

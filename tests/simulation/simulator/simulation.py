@@ -10,8 +10,8 @@ from random import Random
 
 import attrs
 
-from ipistate.checkpoint.actions import Reply, SetTimer
-from ipistate.checkpoint.operations import ResumeBody
+from ipistate.protocol.actions import Reply, SetTimer
+from ipistate.protocol.operations import ResumeBody
 from simulator import agents, controller, epilogue
 from simulator.disk import STEPS, Disk
 from simulator.ledger import Ledger, require

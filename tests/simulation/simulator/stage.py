@@ -2,7 +2,7 @@
 
 from itertools import count
 
-from ipistate.checkpoint.episode import EpisodeId
+from ipistate.protocol.episode import EpisodeId
 from simulator.disk import Disk
 from simulator.ledger import Ledger, require
 from simulator.process import Kind, Process, Request

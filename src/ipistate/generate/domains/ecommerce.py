@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from ipistate.generate.scene import Attack, Carrier, Domain, TaskRequest, call
 from ipistate.tools.ecommerce import Order, Product, Refund, Ticket
-from ipistate.values import JsonArray, JsonObject
+from ipistate.kernel.values import JsonArray, JsonObject
 
 
 if TYPE_CHECKING:
-    from ipistate.generate.stage import DraftRow, WorldDraft
-    from ipistate.transition import ToolCall
+    from ipistate.generate.draft import DraftRow, WorldDraft
+    from ipistate.tools.transition import ToolCall
 
 GOODS: Final = (
     ("Walnut side table", "furniture"),

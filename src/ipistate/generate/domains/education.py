@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 from ipistate.generate.attacks import disclosure, false_news
 from ipistate.generate.scene import Attack, Carrier, Domain, TaskRequest, call
 from ipistate.tools.education import Course, FinancialAid, Grade, Student
-from ipistate.values import JsonObject
+from ipistate.kernel.values import JsonObject
 
 
 if TYPE_CHECKING:
-    from ipistate.generate.stage import DraftRow, WorldDraft
+    from ipistate.generate.draft import DraftRow, WorldDraft
 
 COURSES: Final = (
     ("CHEM", "Chemistry", "Physical Chemistry Laboratory"),

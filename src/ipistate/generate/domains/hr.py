@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 from ipistate.generate.attacks import disclosure, false_news
 from ipistate.generate.scene import Attack, Carrier, Domain, TaskRequest, call
 from ipistate.tools.hr import Candidate, Interview, Position
-from ipistate.values import JsonObject
+from ipistate.kernel.values import JsonObject
 
 
 if TYPE_CHECKING:
-    from ipistate.generate.stage import DraftRow, WorldDraft
-    from ipistate.transition import ToolCall
+    from ipistate.generate.draft import DraftRow, WorldDraft
+    from ipistate.tools.transition import ToolCall
 
 TITLES: Final = (
     *("Data Engineer", "Account Manager", "Payroll Specialist", "Office Coordinator"),

@@ -13,12 +13,12 @@ from ipistate.tools.insurance import (
     InsurancePolicy,
     Payout,
 )
-from ipistate.values import JsonObject
+from ipistate.kernel.values import JsonObject
 
 
 if TYPE_CHECKING:
-    from ipistate.generate.stage import DraftRow, WorldDraft
-    from ipistate.transition import ToolCall
+    from ipistate.generate.draft import DraftRow, WorldDraft
+    from ipistate.tools.transition import ToolCall
 
 LOSSES: Final = (
     ("water", "Pipe burst in the utility room."),

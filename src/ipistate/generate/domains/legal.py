@@ -12,11 +12,11 @@ from ipistate.tools.legal import (
     CourtSchedule,
     DocumentFiling,
 )
-from ipistate.values import JsonArray, JsonObject
+from ipistate.kernel.values import JsonArray, JsonObject
 
 
 if TYPE_CHECKING:
-    from ipistate.generate.stage import DraftRow, WorldDraft
+    from ipistate.generate.draft import DraftRow, WorldDraft
 
 KINDS: Final = (
     *("contract", "employment", "personal injury", "lease", "tax"),

@@ -12,12 +12,12 @@ from ipistate.tools.logistics import (
     InventoryItem,
     Shipment,
 )
-from ipistate.values import JsonObject
+from ipistate.kernel.values import JsonObject
 
 
 if TYPE_CHECKING:
-    from ipistate.generate.stage import DraftRow, WorldDraft
-    from ipistate.transition import ToolCall
+    from ipistate.generate.draft import DraftRow, WorldDraft
+    from ipistate.tools.transition import ToolCall
 
 STATUSES: Final = ("booked", "in transit", "at customs", "delayed", "at the hub")
 PORTS: Final = (

@@ -8,11 +8,11 @@ from ipistate.generate.attacks import disclosure, false_news
 from ipistate.generate.names import TOWNS
 from ipistate.generate.scene import Attack, Carrier, Domain, TaskRequest, call
 from ipistate.tools.real_estate import Client, InspectionReport, Property
-from ipistate.values import JsonObject
+from ipistate.kernel.values import JsonObject
 
 
 if TYPE_CHECKING:
-    from ipistate.generate.stage import DraftRow, WorldDraft
+    from ipistate.generate.draft import DraftRow, WorldDraft
 
 NEARBY: Final = tuple(one.replace("-", " ") for one in TOWNS)
 WISHES: Final = (

@@ -1,0 +1,104 @@
+"""How answers and failures of participants are shown, as a table or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import click
+
+from ipistate.cli.terminal import emit, plain, stdout_console, table
+from ipistate.coordination import Participant
+from ipistate.kernel.schema import unstructure
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ipistate.protocol.episode import EpisodeId
+    from ipistate.coordination import Failure, ParticipantAnswer
+    from ipistate.coordination.replies import PreparedReport
+
+LISTED: Final = ("blockers", "restarts")
+"""Members that stand below the table."""
+
+
+@attrs.frozen(kw_only=True)
+class Told:
+    """What an operation has to tell: for each answer a row, for all of them members."""
+
+    operation: str
+    answers: Sequence[ParticipantAnswer[Any]] = ()
+    heads: Sequence[str] = ()
+    rows: Sequence[Sequence[object]] = ()
+    members: Mapping[str, Any] = MappingProxyType({})
+    ok: bool = True
+    failures: Sequence[Failure] = ()
+    clean_up: Sequence[Failure] = ()
+
+    def emit(self) -> None:
+        """Write one JSON document to standard output."""
+        emit(
+            {
+                "operation": self.operation,
+                "ok": self.ok,
+                **self.members,
+                "participants": [*map(_answer, self.answers)],
+                "failures": [*map(_failure, self.failures)],
+                "clean_up": [*map(_failure, self.clean_up)],
+            }
+        )
+
+    def print(self) -> None:
+        """Write a table to standard output."""
+        cells = [
+            [str(one.participant.kind), one.participant.name, *row]
+            for one, row in zip(self.answers, self.rows, strict=True)
+        ]
+        if cells:
+            heads = ["kind", "name", *self.heads]
+            stdout_console().print(table(heads, cells))
+        for name in LISTED:
+            if self.members.get(name):
+                click.echo(plain(f"{name}: {', '.join(self.members[name])}"))
+
+
+def _answer(answer: ParticipantAnswer[Any]) -> dict[str, Any]:
+    return {**_server(answer.participant), "reply": unstructure(answer.reply)}
+
+
+def _failure(failure: Failure) -> dict[str, Any]:
+    return {
+        **_server(failure.server),
+        "operation": failure.operation,
+        "reason": str(failure.reason),
+        "status": failure.status,
+        "code": failure.code,
+        "detail": failure.detail,
+    }
+
+
+def _server(server: Any) -> dict[str, Any]:
+    kind = str(server.kind) if isinstance(server, Participant) else None
+    return {"kind": kind, "name": server.name, "url": server.url}
+
+
+def keys(episodes: Iterable[EpisodeId]) -> list[str]:
+    """Write episodes by their capture keys."""
+    return [one.capture_key for one in episodes]
+
+
+def counted(report: PreparedReport) -> str:
+    """Write the counts of a report in one line."""
+    return ", ".join(f"{name} {count}" for name, count in report.counts.items())
+
+
+def blocked(report: PreparedReport) -> str:
+    """Write what an unready participant waits for."""
+    if report.ready:
+        return "ready"
+    listed = ", ".join(report.blockers) or "requests in flight"
+    more = report.blocker_count - len(report.blockers)
+    return f"waits for {listed}" + (f" and {more} more" if more > 0 else "")

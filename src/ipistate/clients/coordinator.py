@@ -1,0 +1,278 @@
+"""The controller's calls: every participant, in the protocol's orders."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from ipistate.protocol.operations import Call
+from ipistate.coordination import plans
+from ipistate.coordination.failures import Failure, OperationFailedError
+from ipistate.coordination.orders import ordered
+from ipistate.coordination.plans import Broadcast, Plan, PlanOutcome
+from ipistate.coordination.replies import StatusReply
+from ipistate.coordination.results import ParticipantAnswer, Statuses
+from ipistate.coordination.scope import STATUS_SECONDS, patience
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import PurePath
+
+    from ipistate.protocol.episode import EpisodeId
+    from ipistate.clients.control_client import ControlClient
+    from ipistate.coordination.participants import Participant
+    from ipistate.coordination.results import (
+        Committed,
+        Forgotten,
+        Prepared,
+        Renewed,
+        Restored,
+        Resumed,
+        Retired,
+    )
+
+R = TypeVar("R")
+
+
+class CoordinationWatcher(Protocol):
+    """Is told how an operation gets on."""
+
+    def asked(self, operation: str, participants: tuple[Participant, ...]) -> None:
+        """A stage begins."""
+        ...
+
+    def heard(self, said: ParticipantAnswer[Any] | Failure) -> None:
+        """One of its calls has returned."""
+        ...
+
+
+class _Nobody:
+    def asked(self, operation: str, participants: tuple[Participant, ...]) -> None:
+        pass
+
+    def heard(self, said: ParticipantAnswer[Any] | Failure) -> None:
+        pass
+
+
+class Coordinator:
+    """Drives the participants of a deployment; keeps no state of its own.
+
+    Every method may be called again with the same id. ``deadline_ts`` is an absolute
+    time in seconds since the epoch; a call waits for its reply until 5 seconds later.
+    Calls of a stage are made at the same time and have all returned before a failure
+    is raised. A method that is cancelled has no effect beyond the calls it has made;
+    ``resume`` ends whatever they have begun.
+
+    Args:
+        participants: From ``discover``.
+        client: Makes the calls.
+        watch: Is told of each stage and each reply.
+        clock: Gives the time in seconds since the epoch.
+
+    Raises:
+        ValueError: There is no participant.
+    """
+
+    def __init__(
+        self,
+        participants: Iterable[Participant],
+        client: ControlClient,
+        *,
+        watch: CoordinationWatcher | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.participants: Final[tuple[Participant, ...]] = ordered(participants)
+        if not self.participants:
+            raise ValueError("there is no participant to coordinate")
+        self._client = client
+        self._watch = watch or _Nobody()
+        self._clock = clock
+
+    async def status(self) -> Statuses:
+        """Ask everybody for its status.
+
+        Raises:
+            OperationFailedError: Somebody did not give it.
+        """
+        self._watch.asked("status", self.participants)
+        said = await asyncio.gather(*map(self._status_of, self.participants))
+        failures = [one for one in said if isinstance(one, Failure)]
+        if failures:
+            raise OperationFailedError.of(failures)
+        return Statuses(
+            tuple(one for one in said if isinstance(one, ParticipantAnswer))
+        )
+
+    async def prepare(self, checkpoint_id: str, deadline_ts: float) -> Prepared:
+        """Freeze everybody: environments, models, agents, resources.
+
+        It stops at the first stage in which somebody is not prepared at the deadline;
+        ``Prepared.ready`` tells. Then either call it again with a later deadline, or
+        ``resume`` and retire the blockers.
+
+        Raises:
+            OperationFailedError: A call failed; ``resume`` ends the attempt.
+            ValueError: The id or the deadline is not allowed.
+        """
+        call = _call(checkpoint_id, deadline_ts)
+        return await self._carry_out(plans.prepare(self.participants, call))
+
+    async def commit(
+        self,
+        checkpoint_id: str,
+        deadline_ts: float,
+        directory: str | PurePath,
+        episodes: Iterable[EpisodeId] | None,
+        restarts: Iterable[EpisodeId] = (),
+    ) -> Committed:
+        """Let everybody write the episodes that the controller continues.
+
+        Args:
+            checkpoint_id: As it was prepared.
+            deadline_ts: Until when the files have to be written.
+            directory: A path that means the same to every participant.
+            episodes: Every episode in flight, and every restored one that has not been
+                started again. Restored state of others is deleted. None means all
+                state and deletes nothing; models refuse it.
+            restarts: ``Prepared.restarts``; they are taken out of the episodes.
+
+        Raises:
+            OperationFailedError: A call failed; nothing may be published.
+            ValueError: The id or the deadline is not allowed.
+        """
+        call = _call(checkpoint_id, deadline_ts)
+        plan = plans.commit(self.participants, call, str(directory), episodes, restarts)
+        return await self._carry_out(plan)
+
+    async def renew(self, checkpoint_id: str, deadline_ts: float) -> Renewed:
+        """Keep a checkpoint open for longer, while it is being published.
+
+        Raises:
+            OperationFailedError: A call failed.
+            ValueError: The id or the deadline is not allowed.
+        """
+        call = _call(checkpoint_id, deadline_ts)
+        return await self._carry_out(plans.renew(self.participants, call))
+
+    async def resume(self, checkpoint_id: str, deadline_ts: float) -> Resumed:
+        """Reopen everybody, callees first; also how a checkpoint is given up.
+
+        Every participant is asked, even if others fail.
+
+        Raises:
+            OperationFailedError: Calls failed; those participants may be closed still.
+            ValueError: The id or the deadline is not allowed.
+        """
+        call = _call(checkpoint_id, deadline_ts)
+        return await self._carry_out(plans.resume(self.participants, call))
+
+    async def restore(
+        self,
+        checkpoint_id: str,
+        deadline_ts: float,
+        directory: str | PurePath,
+        episodes: Iterable[EpisodeId],
+    ) -> Restored:
+        """Install a checkpoint in fresh processes, everywhere or nowhere.
+
+        Each episode goes on as its next attempt, after ``resume``. If a call fails, the
+        next attempts of all the episodes are retired everywhere and everybody is
+        resumed; the episodes then have to start over as the attempt after that.
+
+        Args:
+            checkpoint_id: A fresh id, not the one in the directory.
+            deadline_ts: Until when everything has to be installed.
+            directory: A path that means the same to every participant.
+            episodes: The attempts that were checkpointed.
+
+        Raises:
+            RestoreFailedError: A call failed. Its ``clean_up`` has what failed in
+                undoing the restore.
+            ValueError: The id or the deadline is not allowed.
+        """
+        call = _call(checkpoint_id, deadline_ts)
+        plan = plans.restore(self.participants, call, str(directory), episodes)
+        return await self._carry_out(plan)
+
+    async def retire(
+        self, checkpoint_id: str, deadline_ts: float, episodes: Iterable[EpisodeId]
+    ) -> Retired:
+        """Stop attempts and all earlier ones, and free their state, callers first.
+
+        Not while a checkpoint is open. Without episodes nothing is sent.
+
+        Raises:
+            OperationFailedError: A call failed; later stages were not asked. Call it
+                again: what is refused stays refused.
+            ValueError: The id or the deadline is not allowed.
+        """
+        call = _call(checkpoint_id, deadline_ts)
+        return await self._carry_out(plans.retire(self.participants, call, episodes))
+
+    async def forget(
+        self, checkpoint_id: str, deadline_ts: float, rollout_ids: Iterable[str]
+    ) -> Forgotten:
+        """End the refusals that ``retire`` has left, once nothing can still run.
+
+        Without rollouts nothing is sent.
+
+        Raises:
+            OperationFailedError: A call failed; later stages were not asked.
+            ValueError: The id or the deadline is not allowed.
+        """
+        call = _call(checkpoint_id, deadline_ts)
+        return await self._carry_out(plans.forget(self.participants, call, rollout_ids))
+
+    async def _carry_out(self, plan: Plan[R]) -> R:
+        try:
+            asked = next(plan)
+            while True:
+                asked = plan.send(await self._perform(asked))
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
+
+    async def _perform(self, asked: Broadcast[Any]) -> PlanOutcome[Any]:
+        self._watch.asked(asked.request.operation, asked.stage)
+        said = await asyncio.gather(*(self._call(one, asked) for one in asked.stage))
+        return PlanOutcome(
+            answers=tuple(one for one in said if isinstance(one, ParticipantAnswer)),
+            failures=tuple(one for one in said if isinstance(one, Failure)),
+            now=self._clock(),
+        )
+
+    async def _call(
+        self, participant: Participant, asked: Broadcast[Any]
+    ) -> ParticipantAnswer[Any] | Failure:
+        request = asked.request
+        reply = await self._client.operate(
+            participant,
+            request.operation,
+            request.body,
+            request.reply,
+            patience(request.deadline_ts, self._clock()),
+        )
+        return self._heard(participant, reply)
+
+    async def _status_of(
+        self, participant: Participant
+    ) -> ParticipantAnswer[StatusReply] | Failure:
+        reply = await self._client.status(participant, StatusReply, STATUS_SECONDS)
+        return self._heard(participant, reply)
+
+    def _heard(
+        self, participant: Participant, reply: R | Failure
+    ) -> ParticipantAnswer[R] | Failure:
+        said = (
+            reply
+            if isinstance(reply, Failure)
+            else ParticipantAnswer(participant, reply)
+        )
+        self._watch.heard(said)
+        return said
+
+
+def _call(checkpoint_id: str, deadline_ts: float) -> Call:
+    return Call(checkpoint_id=checkpoint_id, deadline_ts=deadline_ts)

@@ -1,0 +1,84 @@
+"""One operation of JSON Patch (RFC 6902), for programs and for people."""
+
+from __future__ import annotations
+
+from itertools import compress, count
+from operator import ne
+from typing import Final, Literal, TypeAlias
+
+import attrs
+
+from ipistate.kernel.codec import encode
+from ipistate.errors import PREVIEW_LIMIT, json_path
+from ipistate.kernel.values import JsonObject, JsonValue, trusted_object
+
+
+Path: TypeAlias = tuple[str | int, ...]
+Op: TypeAlias = Literal["add", "remove", "replace"]
+
+_BEFORE: Final = 20
+"""Characters that are shown before the first difference of two long texts."""
+
+_SIGNS: Final = {"add": "+", "remove": "-", "replace": "~"}
+
+
+@attrs.frozen
+class Change:
+    """One operation of JSON Patch (RFC 6902), and what it does away with."""
+
+    op: Op
+    path: Path
+    """Names and indices; ``errors.json_path`` writes them for people."""
+    value: JsonValue = None
+    """The new value; None for ``remove``."""
+    old: JsonValue = None
+    """The value that was there; None for ``add``."""
+
+    @property
+    def pointer(self) -> str:
+        """The path as a JSON Pointer (RFC 6901)."""
+        return "".join(f"/{_escaped(str(step))}" for step in self.path)
+
+    def to_document(self) -> JsonObject:
+        """Return the operation as RFC 6902 writes it."""
+        members: dict[str, JsonValue] = {"op": self.op, "path": self.pointer}
+        if self.op != "remove":
+            members["value"] = self.value
+        return trusted_object(members)
+
+    def __str__(self) -> str:
+        where = f"{_SIGNS[self.op]} {json_path(self.path)}"
+        if self.op == "add":
+            return f"{where}: {_shown(self.value)}"
+        if self.op == "remove":
+            return f"{where}: {_shown(self.old)}"
+        start = _first_difference(self.old, self.value)
+        return f"{where}: {_shown(self.old, start)} -> {_shown(self.value, start)}"
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _first_difference(old: JsonValue, new: JsonValue) -> int:
+    # Where to begin to show two long texts, so that one sees what they differ in.
+    if not isinstance(old, str) or not isinstance(new, str):
+        return 0
+    shorter = min(len(old), len(new))
+    first = next(compress(count(), map(ne, old, new)), shorter)
+    return first - _BEFORE if first > PREVIEW_LIMIT // 2 else 0
+
+
+def _shown(value: JsonValue, start: int = 0) -> str:
+    head = "…" if start else ""
+    if isinstance(value, str):
+        more = "…" if len(value) > start + PREVIEW_LIMIT else ""
+        text = encode(value[start : start + PREVIEW_LIMIT]).decode()
+    else:
+        whole = encode(value).decode()
+        text, more = whole[:PREVIEW_LIMIT], "…" if len(whole) > PREVIEW_LIMIT else ""
+    return head + "".join(map(_visible, text)) + more
+
+
+def _visible(character: str) -> str:
+    return character if character.isprintable() else ascii(character)[1:-1]

@@ -1,0 +1,193 @@
+"""``commit``: export, write and delete once, however often it is called.
+
+See spec control-plane, section 2.10.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from ipistate.protocol.actions import Export, Free, Reply, Write
+from ipistate.protocol.fencing import (
+    completed,
+    is_answered,
+    refuse,
+    renewed,
+    with_control,
+)
+from ipistate.protocol.participant import (
+    Arguments,
+    Checkpoint,
+    Committing,
+    Cut,
+    ParticipantState,
+    Phase,
+)
+from ipistate.protocol.records import Manifest, SessionRecord
+from ipistate.kernel.values import JsonObject
+
+
+if TYPE_CHECKING:
+    from ipistate.protocol.events import ControlCalled, Exported, Freed, WriteEnded
+    from ipistate.protocol.gate import Emit
+    from ipistate.protocol.operations import CommitBody
+
+_ALLOWED: Final = frozenset({Phase.PREPARED})
+
+
+def begin(
+    participant: ParticipantState,
+    called: ControlCalled,
+    body: CommitBody,
+    now: float,
+    emit: Emit,
+) -> ParticipantState:
+    """Start the export and the write, or join the ones that run already."""
+    opened = participant.control.open
+    if is_answered(participant, called, _ALLOWED, emit) or opened is None:
+        return participant
+    opened = renewed(opened, body, participant.settings)
+    problem = _problem(participant, opened, body, now)
+    if problem is not None:
+        refuse(called.call, *problem, emit)
+        return with_control(participant, attrs.evolve(participant.control, open=opened))
+    holder = Committing(called.call, body)
+    control = attrs.evolve(participant.control, open=opened, holder=holder)
+    participant = with_control(participant, control)
+    if opened.cut is None:
+        return _export(participant, opened, Arguments.of(body), emit)
+    return _advance(participant, opened, opened.cut, emit)
+
+
+def _problem(
+    participant: ParticipantState, opened: Checkpoint, body: CommitBody, now: float
+) -> tuple[str, str] | None:
+    if not participant.gate.report().ready:
+        return "invalid_phase", "no longer ready: something runs again"
+    if opened.cut is not None and opened.cut.arguments != Arguments.of(body):
+        detail = "this checkpoint was exported for another directory or scope"
+        return "checkpoint_conflict", detail
+    if now >= body.deadline_ts:
+        return "deadline_exceeded", "the deadline passed before the commit began"
+    return None
+
+
+def _export(
+    participant: ParticipantState, opened: Checkpoint, arguments: Arguments, emit: Emit
+) -> ParticipantState:
+    sessions = participant.gate.bindings.exportable(arguments.kept)
+    number = participant.control.issued + 1
+    emit(Export(number, sessions))
+    cut = Cut(arguments=arguments, sessions=sessions, number=number)
+    return _with_cut(participant, opened, cut)
+
+
+def exported(
+    participant: ParticipantState, event: Exported, emit: Emit
+) -> ParticipantState:
+    """Keep the states as the checkpoint's records.
+
+    Sessions whose state is gone (after a failed verify, say) are forgotten.
+    """
+    opened, cut = _awaited(participant, event.write)
+    if opened is None or cut is None:
+        return participant
+    gate, states = participant.gate, event.states
+    records = tuple(
+        SessionRecord(gate.sessions[session], session, states[session])
+        for session in cut.sessions
+        if session in states
+    )
+    gone = [session for session in cut.sessions if session not in states]
+    participant = attrs.evolve(participant, gate=gate.untrack(gone))
+    return _advance(participant, opened, attrs.evolve(cut, records=records), emit)
+
+
+def write_ended(
+    participant: ParticipantState, event: WriteEnded, emit: Emit
+) -> ParticipantState:
+    """Finish the commit, or let it fail; its records stay for a retry."""
+    opened, cut = _awaited(participant, event.write)
+    if opened is None or cut is None:
+        return participant
+    if isinstance(event.outcome, Manifest):
+        cut = attrs.evolve(cut, is_writing=False, manifest=event.outcome)
+        return _advance(participant, opened, cut, emit)
+    participant = _with_cut(participant, opened, attrs.evolve(cut, is_writing=False))
+    holder = participant.control.holder
+    if not isinstance(holder, Committing):
+        return participant
+    refuse(holder.call, event.outcome.code, event.outcome.message, emit)
+    return with_control(participant, attrs.evolve(participant.control, holder=None))
+
+
+def _awaited(
+    participant: ParticipantState, number: int
+) -> tuple[Checkpoint | None, Cut | None]:
+    # Answers to the writes of a checkpoint that was resumed come late and mean nothing.
+    opened = participant.control.open
+    if opened is None or opened.cut is None or opened.cut.number != number:
+        return None, None
+    return opened, opened.cut
+
+
+def freed(participant: ParticipantState, event: Freed, emit: Emit) -> ParticipantState:
+    """Go on without the deleted sessions; the same attempts may be seeded afresh."""
+    opened = participant.control.open
+    if opened is None or opened.cut is None or opened.cut.removal != event.removal:
+        return participant
+    cut = attrs.evolve(opened.cut, removal=None)
+    # The gate is closed, so these are the sessions that were to be freed.
+    unwanted = participant.gate.bindings.unwanted(cut.arguments.kept)
+    gate = participant.gate.untrack(unwanted)
+    return _advance(attrs.evolve(participant, gate=gate), opened, cut, emit)
+
+
+def _advance(
+    participant: ParticipantState, opened: Checkpoint, cut: Cut, emit: Emit
+) -> ParticipantState:
+    # One step towards the reply, if somebody waits for it: write, delete, answer.
+    holder, number = participant.control.holder, participant.control.issued + 1
+    records, manifest = cut.records, cut.manifest
+    if not isinstance(holder, Committing) or records is None:
+        return _with_cut(participant, opened, cut)
+    unwanted = participant.gate.bindings.unwanted(cut.arguments.kept)
+    if manifest is None:
+        if not cut.is_writing:
+            emit(Write(number, cut.arguments.directory, opened.id, records))
+            cut = attrs.evolve(cut, number=number, is_writing=True)
+    elif unwanted:
+        if cut.removal is None:
+            emit(Free(number, unwanted))
+            cut = attrs.evolve(cut, removal=number)
+    else:
+        document = _document(manifest, records)
+        emit(Reply(holder.call, 200, document))
+        opened = completed(opened, Phase.COMMITTED, holder.body, document)
+        control = attrs.evolve(participant.control, holder=None)
+        participant = with_control(participant, control)
+    return _with_cut(participant, opened, cut)
+
+
+def _document(manifest: Manifest, records: tuple[SessionRecord, ...]) -> JsonObject:
+    keys = {record.episode_id.capture_key for record in records}
+    return JsonObject(
+        {
+            "phase": Phase.COMMITTED.value,
+            "manifest": manifest.to_document(),
+            "episode_ids": sorted(keys),
+        }
+    )
+
+
+def _with_cut(
+    participant: ParticipantState, opened: Checkpoint, cut: Cut
+) -> ParticipantState:
+    control = attrs.evolve(
+        participant.control,
+        open=attrs.evolve(opened, cut=cut),
+        issued=max(participant.control.issued, cut.number, cut.removal or 0),
+    )
+    return with_control(participant, control)

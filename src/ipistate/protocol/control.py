@@ -1,0 +1,234 @@
+"""The control machine: ``handle(state, event, now)`` gives a new state and actions.
+
+It never waits, locks or does I/O. One operation at a time holds the lock, the others
+queue behind it; a waiting prepare and ``status`` do without.
+"""
+
+from __future__ import annotations
+
+import math
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ipistate.protocol import (
+    commit,
+    forget,
+    prepare,
+    renew,
+    restore,
+    resume,
+    retire,
+)
+from ipistate.protocol.actions import Action, SetTimer
+from ipistate.protocol.events import (
+    ControlCalled,
+    ControlDropped,
+    DataEvent,
+    Event,
+    Exported,
+    Freed,
+    IdleFound,
+    ReadEnded,
+    RequestArrived,
+    RequestEnded,
+    SessionsMade,
+    WriteEnded,
+    WriteStopped,
+)
+from ipistate.protocol.fencing import refuse, with_control
+from ipistate.protocol.operations import (
+    CommitBody,
+    ForgetBody,
+    PrepareBody,
+    RenewBody,
+    RestoreBody,
+    RetireBody,
+)
+from ipistate.protocol.participant import (
+    ControlState,
+    Draining,
+    ParticipantState,
+    Settings,
+    Stopping,
+    start,
+    status,
+)
+
+
+if TYPE_CHECKING:
+    from ipistate.protocol.gate import Emit, Gate
+    from ipistate.protocol.participant import Holder
+
+__all__ = ["ParticipantState", "Settings", "handle", "start", "status"]
+
+
+def handle(
+    participant: ParticipantState, event: Event, now: float
+) -> tuple[ParticipantState, tuple[Action, ...]]:
+    """Take one event at a time (seconds since the epoch).
+
+    Returns:
+        The participant after it, and what to do, in order. ``participant`` itself does
+        not change, so an event can be tried and thrown away.
+    """
+    actions: list[Action] = []
+    emit = actions.append
+    is_due = now >= participant.control.due
+    if is_due and not _leaves(participant, event):
+        participant, is_due = _settle(participant, now, emit), False
+    after = _apply(participant, event, emit)
+    control = after.control
+    if is_due or control is not participant.control or control.awaits_requests:
+        after = _settle(after, now, emit)
+    return after, tuple(actions)
+
+
+def _leaves(participant: ParticipantState, event: Event) -> bool:
+    # Whoever goes away unanswered is gone before what is overdue could answer them.
+    if isinstance(event, RequestEnded):
+        return event.request in participant.gate.waiting
+    return isinstance(event, ControlDropped)
+
+
+def _apply(participant: ParticipantState, event: Event, emit: Emit) -> ParticipantState:
+    match event:
+        case RequestArrived() | RequestEnded() | SessionsMade() | IdleFound():
+            gate = _at_gate(participant.gate, event, emit)
+            return ParticipantState(participant.settings, gate, participant.control)
+        case ControlCalled():
+            queue = (*participant.control.queue, event)
+            return with_control(
+                participant, attrs.evolve(participant.control, queue=queue)
+            )
+        case ControlDropped():
+            return _drop(participant, event.call, emit)
+        case Exported():
+            return commit.exported(participant, event, emit)
+        case WriteEnded():
+            return commit.write_ended(participant, event, emit)
+        case WriteStopped():
+            return resume.write_stopped(participant, event, emit)
+        case ReadEnded():
+            return restore.read_ended(participant, event, emit)
+        case Freed():
+            participant = retire.freed(participant, event)
+            participant = commit.freed(participant, event, emit)
+            return resume.settle(participant, emit)
+        case _:
+            # A tick may come early; forgetting the due time arms the timer again.
+            return with_control(
+                participant, attrs.evolve(participant.control, due=math.inf)
+            )
+
+
+def _at_gate(gate: Gate, event: DataEvent, emit: Emit) -> Gate:
+    match event:
+        case RequestArrived():
+            return gate.arrive(event, emit)
+        case RequestEnded():
+            return gate.end(event)
+        case SessionsMade():
+            return gate.make(event, emit)
+        case _:
+            return gate.sweep(event, emit)
+
+
+def _drop(participant: ParticipantState, call: int, emit: Emit) -> ParticipantState:
+    control = participant.control
+    holder, queue = control.holder, control.queue
+    if holder is not None and holder.call == call:
+        # What the call started goes on: a retry joins a write, a resume is finished.
+        if isinstance(holder, Stopping | Draining):
+            control = attrs.evolve(control, holder=attrs.evolve(holder, call=None))
+        else:
+            control = attrs.evolve(control, holder=None)
+        return with_control(participant, control)
+    rest = tuple(called for called in queue if called.call != call)
+    if len(rest) < len(queue):
+        return with_control(participant, attrs.evolve(control, queue=rest))
+    return prepare.drop(participant, call, emit)
+
+
+def _settle(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
+    """Do everything that can be done now, then set the timer for what cannot."""
+    participant = _time_out(participant, now, emit)
+    while True:
+        participant = prepare.settle(participant, now, emit)
+        participant = retire.settle(participant, emit)
+        control = participant.control
+        if control.holder is not None:
+            break
+        if control.queue:
+            participant = _begin(participant, now, emit)
+            continue
+        expired = resume.expire(participant, now, emit)
+        if expired is participant:
+            break
+        participant = expired
+    return _arm(participant, emit)
+
+
+def _time_out(
+    participant: ParticipantState, now: float, emit: Emit
+) -> ParticipantState:
+    holder = participant.control.holder
+    if holder is None or isinstance(holder, Stopping):
+        return participant
+    if isinstance(holder, Draining):
+        return resume.time_out(participant, now, emit)
+    if now < holder.body.deadline_ts:
+        return participant
+    detail = "the deadline passed; what was started goes on"
+    refuse(holder.call, "deadline_exceeded", detail, emit)
+    return with_control(participant, attrs.evolve(participant.control, holder=None))
+
+
+def _begin(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
+    called, *rest = participant.control.queue
+    control = attrs.evolve(participant.control, queue=tuple(rest))
+    participant = with_control(participant, control)
+    match called.body:
+        case PrepareBody():
+            return prepare.begin(participant, called, emit)
+        case RenewBody():
+            return renew.begin(participant, called, emit)
+        case CommitBody():
+            return commit.begin(participant, called, called.body, now, emit)
+        case RestoreBody():
+            return restore.begin(participant, called, called.body, now, emit)
+        case RetireBody():
+            return retire.begin(participant, called, called.body, now, emit)
+        case ForgetBody():
+            return forget.begin(participant, called, called.body, now, emit)
+        case _:
+            return resume.begin(participant, called.call, called.body, now, emit)
+
+
+def _arm(participant: ParticipantState, emit: Emit) -> ParticipantState:
+    due = _due(participant.control)
+    if due == participant.control.due:
+        return participant
+    emit(SetTimer(None if due == math.inf else due))
+    return with_control(participant, attrs.evolve(participant.control, due=due))
+
+
+def _due(control: ControlState) -> float:
+    holder, opened = control.holder, control.open
+    times = [called.body.deadline_ts for called in control.prepares]
+    if holder is not None:
+        times.append(_deadline(holder))
+    elif opened is not None:
+        times.append(opened.expires_at)
+    return min(times, default=math.inf)
+
+
+def _deadline(holder: Holder) -> float:
+    match holder:
+        case Stopping():
+            return math.inf
+        case Draining():
+            return holder.until
+        case _:
+            return holder.body.deadline_ts

@@ -1,0 +1,80 @@
+"""Which attempt of which rollout: ``EpisodeId`` and its one-string capture key."""
+
+from __future__ import annotations
+
+import re
+
+from typing import Any, Final, Self
+
+import attrs
+
+from ipistate.errors import SchemaError, preview
+from ipistate.kernel.schema import refuse
+
+
+SAFE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""What ids and file name parts consist of; to be matched in full."""
+
+_ATTEMPT_SUFFIX: Final = re.compile(r"-a([1-9][0-9]*)\Z")
+
+
+def _rollout_problem(rollout_id: str) -> str | None:
+    if SAFE_NAME.fullmatch(rollout_id) is None:
+        return f"a rollout id matches ^{SAFE_NAME.pattern}$"
+    if _ATTEMPT_SUFFIX.search(rollout_id):
+        return "a rollout id does not end like an attempt (-a1, -a2, ...)"
+    return None
+
+
+def _check_rollout_id(_: object, field: attrs.Attribute[Any], value: str) -> None:
+    problem = _rollout_problem(value)
+    if problem is not None:
+        raise refuse("invalid_rollout_id", problem, value, field)
+
+
+def _check_attempt(_: object, field: attrs.Attribute[Any], value: int) -> None:
+    if type(value) is not int or value < 0:
+        message = "an attempt is an integer from 0"
+        raise refuse("invalid_attempt", message, value, field)
+
+
+@attrs.frozen
+class EpisodeId:
+    """One physical execution of a rollout (spec control-plane, section 1.2).
+
+    Raises:
+        SchemaError: ``invalid_rollout_id`` or ``invalid_attempt``: a part breaks its
+            rule.
+    """
+
+    rollout_id: str = attrs.field(validator=_check_rollout_id)
+    attempt: int = attrs.field(default=0, validator=_check_attempt)
+
+    @property
+    def capture_key(self) -> str:
+        """The one-string form: ``ipi-7`` for attempt 0, then ``ipi-7-a1``."""
+        return f"{self.rollout_id}-a{self.attempt}" if self.attempt else self.rollout_id
+
+    @property
+    def next_attempt(self) -> EpisodeId:
+        """The episode that continues this one after a restore."""
+        return EpisodeId(self.rollout_id, self.attempt + 1)
+
+    @classmethod
+    def from_capture_key(cls, key: str) -> Self:
+        """Read a capture key, the exact inverse of ``capture_key``.
+
+        Raises:
+            SchemaError: ``invalid_rollout_id``: no episode has this key.
+        """
+        suffix = _ATTEMPT_SUFFIX.search(key)
+        rollout_id = key[: suffix.start()] if suffix else key
+        problem = _rollout_problem(rollout_id)
+        try:
+            attempt = int(suffix[1]) if suffix else 0
+        except ValueError:
+            # CPython refuses to read integers of more than 4,300 digits.
+            attempt, problem = 0, "the attempt is too large"
+        if problem is not None:
+            raise SchemaError("invalid_rollout_id", problem, preview=preview(key))
+        return cls(rollout_id, attempt)

@@ -1,0 +1,134 @@
+"""What every operation asks first: may it run now, and how it is answered and recorded.
+
+See spec control-plane, sections 2.5 to 2.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+import attrs
+
+from ipistate.protocol.actions import STATUS_OF, Reply, refusal
+from ipistate.protocol.events import ControlCalled
+from ipistate.protocol.gate import Emit
+from ipistate.protocol.operations import Call, ControlBody
+from ipistate.protocol.participant import (
+    Checkpoint,
+    ControlState,
+    ParticipantState,
+    Phase,
+    Recorded,
+    Settings,
+)
+from ipistate.kernel.values import JsonObject
+
+
+REMEMBERED_IDS: Final = 64
+
+
+def refuse(call: int, code: str, detail: str, emit: Emit) -> None:
+    """Answer a call with an error."""
+    emit(Reply(call, STATUS_OF[code], refusal(code, detail)))
+
+
+def is_answered(
+    participant: ParticipantState,
+    called: ControlCalled,
+    allowed: Collection[Phase],
+    emit: Emit,
+) -> bool:
+    """Answer a call that is a retry or that may not run; False if it may.
+
+    A retry gets the recorded reply, in whatever phase the participant is now.
+    """
+    call, body, control = called.call, called.body, participant.control
+    opened = control.open
+    if opened is not None and opened.id == body.checkpoint_id:
+        recorded = opened.recorded.get(type(body))
+        if recorded is not None:
+            _repeat(called, recorded, emit)
+            return True
+    problem = _problem(control, body, allowed)
+    if problem is not None:
+        refuse(call, *problem, emit)
+    return problem is not None
+
+
+def is_refused(
+    participant: ParticipantState, called: ControlCalled, emit: Emit
+) -> bool:
+    """Answer a retire or a forget that may not run; False if it may.
+
+    They do without the fence and leave no reply behind (section 2.12).
+    """
+    opened, body = participant.control.open, called.body
+    if opened is not None and opened.phase is not Phase.RESTORED:
+        detail = f"checkpoint {opened.id} is {opened.phase.value}; resume it first"
+        refuse(called.call, "invalid_phase", detail, emit)
+    elif opened is not None and opened.id != body.checkpoint_id:
+        detail = f"checkpoint {opened.id} is open"
+        refuse(called.call, "checkpoint_conflict", detail, emit)
+    else:
+        return False
+    return True
+
+
+def with_lease(participant: ParticipantState, body: Call) -> ParticipantState:
+    """Renew the lease of the open checkpoint, if there is one."""
+    opened = participant.control.open
+    if opened is None:
+        return participant
+    opened = renewed(opened, body, participant.settings)
+    return with_control(participant, attrs.evolve(participant.control, open=opened))
+
+
+def _repeat(called: ControlCalled, recorded: Recorded, emit: Emit) -> None:
+    if recorded.is_repeated_by(called.body):
+        emit(Reply(called.call, 200, recorded.document))
+        return
+    detail = "this checkpoint was completed with another directory or scope"
+    refuse(called.call, "checkpoint_conflict", detail, emit)
+
+
+def _problem(
+    control: ControlState, body: ControlBody, allowed: Collection[Phase]
+) -> tuple[str, str] | None:
+    opened, wanted = control.open, body.checkpoint_id
+    if wanted in control.resumed:
+        return "stale_checkpoint", f"checkpoint {wanted} has been resumed"
+    if opened is not None and opened.id != wanted:
+        return "checkpoint_conflict", f"checkpoint {opened.id} is open"
+    phase = Phase.IDLE if opened is None else opened.phase
+    if phase not in allowed:
+        return "invalid_phase", f"not allowed in phase {phase.value}"
+    return None
+
+
+def renewed(checkpoint: Checkpoint, body: Call, settings: Settings) -> Checkpoint:
+    """Extend the lease to the call's deadline and the grace; it never shrinks."""
+    until = body.deadline_ts + settings.lease_grace_seconds
+    return attrs.evolve(
+        checkpoint, lease_expires_at=max(checkpoint.lease_expires_at, until)
+    )
+
+
+def completed(
+    checkpoint: Checkpoint, phase: Phase, body: ControlBody, document: JsonObject
+) -> Checkpoint:
+    """Enter the phase that an operation leads to, and record its reply."""
+    recorded = {**checkpoint.recorded, type(body): Recorded(body, document)}
+    return attrs.evolve(checkpoint, phase=phase, recorded=recorded)
+
+
+def remembered(resumed: tuple[str, ...], checkpoint_id: str) -> tuple[str, ...]:
+    """Fence an id; of many, the oldest is forgotten."""
+    return (*resumed, checkpoint_id)[-REMEMBERED_IDS:]
+
+
+def with_control(
+    participant: ParticipantState, control: ControlState
+) -> ParticipantState:
+    """Return the participant with another control part."""
+    return ParticipantState(participant.settings, participant.gate, control)

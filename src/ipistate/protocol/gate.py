@@ -1,0 +1,158 @@
+"""Admission of data requests, and what their outcomes say about sessions.
+
+Requests that arrive while the gate is closed wait and are not counted. What a session is
+bound to follows from requests and their status alone (spec control-plane, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias
+
+import attrs
+
+from ipistate.protocol.actions import STATUS_OF, Action, Admit, Refuse, Sweep
+from ipistate.protocol.session_registry import SessionRegistry, is_among
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.events import (
+    IdleFound,
+    RequestArrived,
+    RequestEnded,
+    SessionsMade,
+)
+from ipistate.protocol.readiness import Readiness
+from ipistate.protocol.waiting_requests import WaitingRequests
+
+
+Emit: TypeAlias = Callable[[Action], None]
+
+SEED_PATH: Final = "/seed_session"
+CLOSE_PATH: Final = "/close_session"
+_ENDING_PATHS: Final = frozenset({"/verify", CLOSE_PATH})
+
+
+@attrs.frozen
+class Gate:
+    """Who may enter, who is inside, and which sessions exist."""
+
+    is_open: bool = True
+    admitted: WaitingRequests = attrs.Factory(WaitingRequests)
+    """Requests in flight."""
+    waiting: WaitingRequests = attrs.Factory(WaitingRequests)
+    """Requests that wait for the gate to open, in the order of their arrival."""
+    bindings: SessionRegistry = attrs.Factory(SessionRegistry)
+
+    @property
+    def sessions(self) -> Mapping[str, EpisodeId]:
+        """The episode that each tracked session is bound to."""
+        return self.bindings.sessions
+
+    def arrive(self, event: RequestArrived, emit: Emit) -> Gate:
+        """Admit a request, refuse it, or let it wait."""
+        if not self.is_open:
+            waiting = self.waiting.added(event)
+            return Gate(False, self.admitted, waiting, self.bindings)
+        if self._refuses(event, emit):
+            return self
+        emit(Admit(event.request))
+        bindings = self.bindings.claimed((event.session_id,))
+        return Gate(True, self.admitted.added(event), self.waiting, bindings)
+
+    def _refuses(self, event: RequestArrived, emit: Emit) -> bool:
+        # A close is never refused: it cannot harm, and it must not get lost.
+        if event.path == CLOSE_PATH:
+            return False
+        detail = self.bindings.objection(event.session_id, event.episode)
+        if detail is not None:
+            _refuse(event.request, detail, emit)
+        return detail is not None
+
+    def end(self, event: RequestEnded) -> Gate:
+        """Uncount a request and learn from its status; waiting ones just leave."""
+        arrived = self.admitted.get(event.request)
+        if arrived is None:
+            waiting = self.waiting.removed(event.request)
+            if waiting is self.waiting:
+                return self
+            return Gate(self.is_open, self.admitted, waiting, self.bindings)
+        bindings, session = self.bindings, event.session_id
+        if event.status is not None and 200 <= event.status < 300:
+            if arrived.path == SEED_PATH and arrived.episode is not None:
+                bindings = bindings.bound({session: arrived.episode})
+            elif arrived.path in _ENDING_PATHS:
+                bindings = bindings.ended(session)
+        admitted = self.admitted.removed(event.request)
+        return Gate(self.is_open, admitted, self.waiting, bindings)
+
+    def make(self, event: SessionsMade, emit: Emit) -> Gate:
+        """Bind what a request makes; if one of it is too late, refuse the request."""
+        if event.request not in self.admitted:
+            return self
+        if not any(map(self.bindings.covers, event.sessions.values())):
+            return attrs.evolve(self, bindings=self.bindings.bound(event.sessions))
+        _refuse(event.request, "one of these attempts has been retired", emit)
+        return attrs.evolve(self, admitted=self.admitted.removed(event.request))
+
+    def sweep(self, event: IdleFound, emit: Emit) -> Gate:
+        """Let go of idle sessions, but of none that a checkpoint or a request needs."""
+        needed = self.busy() | self.bindings.leaving.keys()
+        idle = tuple(s for s in event.session_ids if s not in needed)
+        if not self.is_open or not idle:
+            return self
+        emit(Sweep(idle))
+        return self.untrack(idle)
+
+    def close(self) -> Gate:
+        """Let nothing more in."""
+        return attrs.evolve(self, is_open=False)
+
+    def open(self, emit: Emit) -> Gate:
+        """Let everybody in, those who waited first."""
+        entering: list[RequestArrived] = []
+        for event in self.waiting.events():
+            if not self._refuses(event, emit):
+                emit(Admit(event.request))
+                entering.append(event)
+        admitted = WaitingRequests.of((*self.admitted.events(), *entering))
+        bindings = self.bindings.claimed(event.session_id for event in entering)
+        return Gate(True, admitted, WaitingRequests(), bindings)
+
+    def report(self) -> Readiness:
+        """Say whether everything stands still."""
+        return Readiness(
+            inflight=len(self.admitted),
+            sessions=len(self.sessions),
+            blockers=self.bindings.blockers(),
+        )
+
+    @property
+    def is_fresh(self) -> bool:
+        """No session is tracked and no request is in flight."""
+        return not self.sessions and not self.admitted
+
+    def install(self, sessions: Mapping[str, EpisodeId]) -> Gate:
+        """Track restored sessions, closed to requests until the resume."""
+        bindings = self.bindings.installed(sessions)
+        return attrs.evolve(self, is_open=False, bindings=bindings)
+
+    def untrack(self, sessions: Iterable[str]) -> Gate:
+        """Stop to track sessions whose state is gone."""
+        return attrs.evolve(self, bindings=self.bindings.untracked(tuple(sessions)))
+
+    def is_seeding(self, attempts: Mapping[str, int]) -> bool:
+        """Tell whether a seed of these attempts, or earlier ones, is in flight."""
+        return any(
+            event.path == SEED_PATH
+            and event.episode is not None
+            and is_among(event.episode, attempts)
+            for event in self.admitted.events()
+        )
+
+    def busy(self) -> frozenset[str]:
+        """Name the sessions with a request in flight."""
+        return frozenset(event.session_id for event in self.admitted.events())
+
+
+def _refuse(request: int, detail: str, emit: Emit) -> None:
+    code = "stale_attempt"
+    emit(Refuse(request, STATUS_OF[code], code, detail))

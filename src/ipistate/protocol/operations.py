@@ -1,0 +1,150 @@
+"""The bodies of the control plane's calls (spec control-plane, section 2.3).
+
+Read them with ``schema.structure``: unknown members are refused, nothing is coerced.
+"""
+
+from __future__ import annotations
+
+import math
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import attrs
+
+from ipistate.protocol.episode import SAFE_NAME, EpisodeId
+from ipistate.kernel.schema import refuse
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sized
+
+MAX_CHECKPOINT_ID: Final = 128
+
+MAX_IDS: Final = 100_000
+"""How many episodes or rollouts one call may name."""
+
+
+_Field: TypeAlias = "attrs.Attribute[Any]"
+
+
+def _check_id(_: object, field: _Field, value: str) -> None:
+    if len(value) > MAX_CHECKPOINT_ID or SAFE_NAME.fullmatch(value) is None:
+        message = f"1 to {MAX_CHECKPOINT_ID} characters, ^{SAFE_NAME.pattern}$"
+        raise refuse("invalid_checkpoint_id", message, value, field)
+
+
+def _check_deadline(_: object, field: _Field, value: float) -> None:
+    try:
+        finite = math.isfinite(value)
+    except OverflowError:
+        finite = False
+    if not finite:
+        message = "a deadline is a finite number"
+        raise refuse("invalid_deadline", message, value, field)
+
+
+def _check_directory(_: object, field: _Field, value: str) -> None:
+    if not value:
+        raise refuse("invalid_directory", "a directory has a name", value, field)
+
+
+def _check_count(_: object, field: _Field, value: Sized) -> None:
+    if len(value) > MAX_IDS:
+        message = f"a call names at most {MAX_IDS:,} ids"
+        raise refuse("too_many_ids", message, len(value), field)
+
+
+def _check_scope(
+    body: object, field: _Field, value: tuple[EpisodeId, ...] | None
+) -> None:
+    if value is not None:
+        _check_count(body, field, value)
+
+
+def _check_some(_: object, field: _Field, value: Sized) -> None:
+    if not value:
+        raise refuse("missing_ids", "at least one id is required", value, field)
+
+
+@attrs.frozen(kw_only=True)
+class Call:
+    """What every call names: the checkpoint, and how long the caller waits."""
+
+    checkpoint_id: str = attrs.field(validator=_check_id)
+    deadline_ts: float = attrs.field(validator=_check_deadline)
+
+
+@attrs.frozen(kw_only=True)
+class PrepareBody(Call):
+    """Close admission and wait until no request is in flight."""
+
+
+@attrs.frozen(kw_only=True)
+class CommitBody(Call):
+    """Write the sessions to a directory; ``episode_ids=None`` means all of them."""
+
+    checkpoint_dir: str = attrs.field(validator=_check_directory)
+    episode_ids: tuple[EpisodeId, ...] | None = attrs.field(
+        default=None, validator=_check_scope
+    )
+    stop: bool = False
+    """Sent by earlier coordinators; these sessions hold nothing that could stop."""
+
+
+@attrs.frozen(kw_only=True)
+class RestoreBody(Call):
+    """Install sessions from a directory, each under its next attempt."""
+
+    checkpoint_dir: str = attrs.field(validator=_check_directory)
+    episode_ids: tuple[EpisodeId, ...] = attrs.field(validator=_check_count)
+
+
+@attrs.frozen(kw_only=True)
+class ResumeBody(Call):
+    """Reopen admission, whatever happened before."""
+
+
+@attrs.frozen(kw_only=True)
+class RenewBody(Call):
+    """Keep the open checkpoint from running out."""
+
+
+@attrs.frozen(kw_only=True)
+class RetireBody(Call):
+    """Refuse these attempts and all earlier ones, and free their sessions."""
+
+    episode_ids: tuple[EpisodeId, ...] = attrs.field(
+        validator=[_check_some, _check_count]
+    )
+
+
+@attrs.frozen(kw_only=True)
+class ForgetBody(Call):
+    """Drop what retiring has left of these rollouts; unknown ones are fine."""
+
+    rollout_ids: tuple[str, ...] = attrs.field(validator=[_check_some, _check_count])
+
+
+ControlBody: TypeAlias = (
+    PrepareBody
+    | RenewBody
+    | CommitBody
+    | RestoreBody
+    | ResumeBody
+    | RetireBody
+    | ForgetBody
+)
+
+OPERATIONS: Final[Mapping[str, type[ControlBody]]] = MappingProxyType(
+    {
+        "prepare": PrepareBody,
+        "renew": RenewBody,
+        "commit": CommitBody,
+        "restore": RestoreBody,
+        "resume": ResumeBody,
+        "retire": RetireBody,
+        "forget": ForgetBody,
+    }
+)
+"""The body that each route below the control prefix takes."""

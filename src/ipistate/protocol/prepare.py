@@ -1,0 +1,76 @@
+"""``prepare``: close admission, then wait until nothing is in flight (section 2.9)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from ipistate.protocol.actions import Reply
+from ipistate.protocol.fencing import completed, is_answered, renewed, with_control
+from ipistate.protocol.participant import Checkpoint, ParticipantState, Phase
+from ipistate.kernel.values import JsonObject
+
+
+if TYPE_CHECKING:
+    from ipistate.protocol.events import ControlCalled
+    from ipistate.protocol.gate import Emit
+
+_ALLOWED: Final = frozenset({Phase.IDLE, Phase.PREPARING})
+
+
+def begin(
+    participant: ParticipantState, called: ControlCalled, emit: Emit
+) -> ParticipantState:
+    """Close the gate and wait; ``settle`` answers, at once if it can."""
+    if is_answered(participant, called, _ALLOWED, emit):
+        return participant
+    control, body = participant.control, called.body
+    opened = control.open or Checkpoint(id=body.checkpoint_id, phase=Phase.PREPARING)
+    control = attrs.evolve(
+        control,
+        open=renewed(opened, body, participant.settings),
+        prepares=(*control.prepares, called),
+    )
+    return ParticipantState(participant.settings, participant.gate.close(), control)
+
+
+def settle(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
+    """Answer the prepares that are done, overtaken or out of time."""
+    control = participant.control
+    if not control.prepares:
+        return participant
+    opened = control.open
+    if opened is not None and participant.gate.report().ready:
+        body = control.prepares[0].body
+        document = _document(participant, Phase.PREPARED)
+        opened = completed(opened, Phase.PREPARED, body, document)
+        control = attrs.evolve(control, open=opened)
+        participant = with_control(participant, control)
+    return _answer(participant, now, emit)
+
+
+def _answer(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
+    control, phase = participant.control, participant.phase
+    waiting: list[ControlCalled] = []
+    for called in control.prepares:
+        if phase is Phase.PREPARING and now < called.body.deadline_ts:
+            waiting.append(called)
+        else:
+            emit(Reply(called.call, 200, _document(participant, phase)))
+    return with_control(participant, attrs.evolve(control, prepares=tuple(waiting)))
+
+
+def _document(participant: ParticipantState, phase: Phase) -> JsonObject:
+    report = participant.gate.report().to_document()
+    return JsonObject({"phase": phase.value, "report": report})
+
+
+def drop(participant: ParticipantState, call: int, emit: Emit) -> ParticipantState:
+    """Reopen if the caller of a waiting prepare goes away; its id stays usable."""
+    control = participant.control
+    rest = tuple(called for called in control.prepares if called.call != call)
+    if len(rest) == len(control.prepares):
+        return participant
+    control = attrs.evolve(control, open=None, prepares=rest)
+    return ParticipantState(participant.settings, participant.gate.open(emit), control)

@@ -1,0 +1,280 @@
+"""Session records and the manifest: the exact text of a checkpoint's two files.
+
+A record line is compact JSON with the encoded state spliced in as it is, so that a state
+is encoded once however often it is written (spec control-plane, sections 4.2 and 4.3).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import attrs
+
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.session_id import check_session_id
+from ipistate.kernel.codec import decode_as, encode
+from ipistate.errors import SchemaError, json_path, preview
+from ipistate.kernel.schema import structure
+from ipistate.kernel.values import JsonObject
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from ipistate.sessions.state import StateCodec
+    from ipistate.kernel.codec import Adopt
+
+T = TypeVar("T")
+
+KIND: Final = "resources"
+STORE_VERSION: Final = 1
+RECORDS_FILE: Final = re.compile(r"records(-[0-9a-f]{64})?\.jsonl")
+
+KEPT_ALWAYS: Final = 2**20
+"""Bytes of encoded states that are kept for the next commit, however few there are."""
+
+# Everything before the state, in either spacing; ids without escapes only.
+_ENVELOPE: Final = re.compile(
+    rb'\{"episode_id": ?\{"rollout_id": ?"([A-Za-z0-9._-]+)", ?"attempt": ?(0|[1-9][0-9]{0,8})\}'
+    rb', ?"session_id": ?"([!#-\[\]-~]{1,96})", ?"state": ?'
+)
+
+
+@attrs.frozen
+class SessionRecord:
+    """One session in a checkpoint. The state is opaque; a ``StateCodec`` knows it."""
+
+    episode_id: EpisodeId
+    session_id: str
+    state: object
+
+
+@attrs.frozen(kw_only=True)
+class Manifest:
+    """What a published checkpoint directory holds."""
+
+    schema_version: int = STORE_VERSION
+    kind: str
+    instance: str
+    checkpoint_id: str
+    records_file: str
+    records_sha256: str
+    record_count: int
+
+    def to_document(self) -> JsonObject:
+        """Return the manifest as the commit reply shows it."""
+        return JsonObject(attrs.asdict(self))
+
+    def to_json(self) -> bytes:
+        """Write the manifest as its file stores it: sorted, indented by one space."""
+        return json.dumps(attrs.asdict(self), sort_keys=True, indent=1).encode()
+
+
+@attrs.frozen
+class Restorable:
+    """What reading a checkpoint directory gives."""
+
+    manifest: Manifest
+    records: tuple[SessionRecord, ...]
+
+
+class EncodedStates:
+    """Remembers the texts of the states that were written last, within a bound.
+
+    States are immutable, so the same object has the same text, whichever session it is
+    the state of. What is kept is less than what a commit writes: a small part
+    always, beyond it fifteen parts of sixteen, so that its peak stays below one file.
+    """
+
+    def __init__(self, codec: StateCodec[Any]) -> None:
+        """Know no text yet."""
+        self._codec = codec
+        self._texts: dict[int, tuple[object, bytes]] = {}
+
+    def lines(self, records: Iterable[SessionRecord]) -> Iterator[bytes]:
+        """Write one line for each record, encoding only what is not known.
+
+        Texts of states that are not among the records are let go before anything is
+        encoded.
+
+        Raises:
+            EncodeError: A state cannot be written.
+        """
+        asked = tuple(records)
+        named = {id(record.state) for record in asked}
+        # A dict of its own: a write that was stopped may be using the one before.
+        kept = {key: known for key, known in self._texts.items() if key in named}
+        self._texts = kept
+        size, written = sum(len(text) for _, text in kept.values()), 0
+        for record in asked:
+            known = kept.get(id(record.state))
+            text = self._codec.encode(record.state) if known is None else known[1]
+            line = record_line(record, text)
+            written += len(line)
+            if known is None and size + len(text) <= _room(written):
+                kept[id(record.state)] = record.state, text
+                size += len(text)
+            yield line
+
+
+def _room(written: int) -> int:
+    # One file must not stay in memory whole, since a line of it is in the making, too.
+    return max(KEPT_ALWAYS, written - written // 16)
+
+
+def record_line(record: SessionRecord, state: bytes) -> bytes:
+    """Write a record's line around its encoded state, newline included."""
+    return (
+        b'{"episode_id":{"rollout_id":"%b","attempt":%d},"session_id":%b,"state":%b}\n'
+        % (
+            record.episode_id.rollout_id.encode(),
+            record.episode_id.attempt,
+            encode(record.session_id),
+            state,
+        )
+    )
+
+
+def read_record(
+    line: bytes, codec: StateCodec[Any], scope: Collection[EpisodeId] | None
+) -> SessionRecord | None:
+    """Read one line; None if its episode is valid but not in the scope.
+
+    Raises:
+        DecodeError: The line is not acceptable JSON.
+        SchemaError: It is not a record, or one of its members stands there twice.
+    """
+    start = _ENVELOPE.match(line)
+    text = line.rstrip(b" \t\r\n")
+    if start is not None and text.endswith(b"}"):
+        try:
+            return _read_usual(start, text, codec, scope)
+        except ValueError:
+            pass  # the other way says what is wrong, or that nothing is
+    return _read_any(line, codec, scope)
+
+
+def _read_usual(
+    start: re.Match[bytes],
+    text: bytes,
+    codec: StateCodec[Any],
+    scope: Collection[EpisodeId] | None,
+) -> SessionRecord | None:
+    # What lies between the envelope's two ends is read as one JSON value, so no member
+    # can hide behind the state, and none can be repeated.
+    episode = EpisodeId(start[1].decode(), int(start[2]))
+    state = memoryview(text)[start.end() : -1]
+    if scope is not None and episode not in scope:
+        return decode_as(state, lambda _tree, _adopt: None)
+    return SessionRecord(episode, start[3].decode(), decode_as(state, codec.decode))
+
+
+@attrs.frozen
+class _Named:
+    episode_id: EpisodeId
+
+
+@attrs.frozen
+class _Envelope:
+    episode_id: EpisodeId
+    session_id: str = attrs.field(validator=check_session_id)
+    state: Any
+    owner: str | None = None
+    """Of servers with several workers; means nothing here."""
+
+
+def _read_any(
+    line: bytes, codec: StateCodec[Any], scope: Collection[EpisodeId] | None
+) -> SessionRecord | None:
+    def build(tree: Any, adopt: Adopt) -> SessionRecord | None:
+        named = {n: m for n, m in tree.items() if n == "episode_id"}
+        episode = structure(named, _Named).episode_id
+        if scope is not None and episode not in scope:
+            return None
+        envelope = structure(tree, _Envelope)
+        try:
+            state = codec.decode(envelope.state, adopt)
+        except SchemaError as error:
+            raise _below("$.state", error) from None
+        return SessionRecord(episode, envelope.session_id, state)
+
+    _refuse_repeated(line, "episode_id")
+    return decode_as(line, _object_only(build))
+
+
+def _object_only(build: Callable[[Any, Adopt], T]) -> Callable[[Any, Adopt], T]:
+    def checked(tree: Any, adopt: Adopt) -> T:
+        if not isinstance(tree, dict):
+            raise SchemaError("wrong_type", "expected an object", preview=preview(tree))
+        return build(tree, adopt)
+
+    return checked
+
+
+def _below(path: str, error: SchemaError) -> SchemaError:
+    return SchemaError.of(
+        attrs.evolve(problem, path=path + problem.path[1:])
+        for problem in error.problems
+    )
+
+
+class _Members(dict[str, Any]):
+    repeated: str | None = None
+
+
+def _members(pairs: list[tuple[str, Any]]) -> _Members:
+    members = _Members(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        members.repeated = next(n for n in names if names.count(n) > 1)
+    return members
+
+
+def _refuse_repeated(text: bytes, *inner: str) -> None:
+    # Parsers keep the last of two equal members; which one was meant nobody knows.
+    try:
+        tree = json.loads(text, object_pairs_hook=_members)
+    except (ValueError, RecursionError):
+        return  # decode_as says what is wrong
+    if not isinstance(tree, _Members):
+        return
+    for path, part in [((), tree), *(((name,), tree.get(name)) for name in inner)]:
+        if isinstance(part, _Members) and part.repeated is not None:
+            where = json_path((*path, part.repeated))
+            message = f"member {part.repeated!a} stands there more than once"
+            raise SchemaError("duplicate_member", message, where)
+
+
+def read_manifest(data: bytes, kind: str, instance: str) -> Manifest:
+    """Read a manifest that a participant of this kind and name may restore.
+
+    The checks are 3 to 7 of spec control-plane, section 4.6, in that order. Members that
+    this version does not know are ignored.
+
+    Raises:
+        DecodeError: It is not acceptable JSON.
+        SchemaError: It is not a manifest, or it is another participant's.
+    """
+    _refuse_repeated(data)
+    return decode_as(
+        data, _object_only(lambda tree, _: _manifest(tree, kind, instance))
+    )
+
+
+def _manifest(tree: dict[str, Any], kind: str, instance: str) -> Manifest:
+    known = {"schema_version": STORE_VERSION, "kind": kind, "instance": instance}
+    for name, expected in known.items():
+        found = tree.get(name)
+        if type(found) is not type(expected) or found != expected:
+            message = f"expected {expected!r}"
+            raise SchemaError("wrong_value", message, f"$.{name}", preview(found))
+    names = {field.name for field in attrs.fields(Manifest)}
+    manifest = structure({n: m for n, m in tree.items() if n in names}, Manifest)
+    if RECORDS_FILE.fullmatch(manifest.records_file) is None:
+        message = f"expected a name like {RECORDS_FILE.pattern}"
+        shown = preview(manifest.records_file)
+        raise SchemaError("wrong_value", message, "$.records_file", shown)
+    return manifest

@@ -1,0 +1,106 @@
+"""``restore``: read a checkpoint into a fresh process, all or nothing (section 2.13)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from ipistate.protocol.actions import Install, Read, Reply
+from ipistate.protocol.fencing import (
+    completed,
+    is_answered,
+    refuse,
+    renewed,
+    with_control,
+)
+from ipistate.protocol.participant import (
+    Checkpoint,
+    ParticipantState,
+    Phase,
+    Restoring,
+)
+from ipistate.errors import CheckpointError
+from ipistate.kernel.values import JsonObject
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ipistate.protocol.episode import EpisodeId
+    from ipistate.protocol.events import ControlCalled, ReadEnded
+    from ipistate.protocol.gate import Emit
+    from ipistate.protocol.operations import RestoreBody
+    from ipistate.protocol.records import Restorable
+
+_ALLOWED: Final = frozenset({Phase.IDLE})
+
+
+def begin(
+    participant: ParticipantState,
+    called: ControlCalled,
+    body: RestoreBody,
+    now: float,
+    emit: Emit,
+) -> ParticipantState:
+    """Start to read the directory; requests are served meanwhile."""
+    if is_answered(participant, called, _ALLOWED, emit):
+        return participant
+    if now >= body.deadline_ts:
+        detail = "the deadline passed before the restore began"
+        refuse(called.call, "deadline_exceeded", detail, emit)
+        return participant
+    number = participant.control.issued + 1
+    emit(Read(number, body.checkpoint_dir, body.episode_ids))
+    holder = Restoring(called.call, body, number)
+    control = attrs.evolve(participant.control, holder=holder, issued=number)
+    return with_control(participant, control)
+
+
+def read_ended(
+    participant: ParticipantState, event: ReadEnded, emit: Emit
+) -> ParticipantState:
+    """Install what was read, or leave everything as it was."""
+    holder, outcome = participant.control.holder, event.outcome
+    if not isinstance(holder, Restoring) or holder.read != event.read:
+        return participant
+    control = attrs.evolve(participant.control, holder=None)
+    participant = with_control(participant, control)
+    if isinstance(outcome, CheckpointError):
+        refuse(holder.call, outcome.code, outcome.message, emit)
+        return participant
+    if not participant.gate.is_fresh:
+        detail = "only a process without sessions and requests in flight can restore"
+        refuse(holder.call, "checkpoint_error", detail, emit)
+        return participant
+    return _install(participant, holder, outcome, emit)
+
+
+def _install(
+    participant: ParticipantState, holder: Restoring, found: Restorable, emit: Emit
+) -> ParticipantState:
+    body = holder.body
+    emit(Install({record.session_id: record.state for record in found.records}))
+    episodes = {
+        record.session_id: record.episode_id.next_attempt for record in found.records
+    }
+    document = _document(found.manifest.checkpoint_id, episodes.values())
+    emit(Reply(holder.call, 200, document))
+    opened = Checkpoint(id=body.checkpoint_id, phase=Phase.RESTORED)
+    opened = renewed(opened, body, participant.settings)
+    opened = completed(opened, Phase.RESTORED, body, document)
+    return ParticipantState(
+        participant.settings,
+        participant.gate.install(episodes),
+        attrs.evolve(participant.control, open=opened),
+    )
+
+
+def _document(source: str, episodes: Iterable[EpisodeId]) -> JsonObject:
+    return JsonObject(
+        {
+            "phase": Phase.RESTORED.value,
+            "source_checkpoint_id": source,
+            "restored": sorted(episode.capture_key for episode in episodes),
+        }
+    )

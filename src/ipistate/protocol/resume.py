@@ -1,0 +1,134 @@
+"""``resume``: reopen admission and fence the id, whatever happened (section 2.11)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from ipistate.protocol.actions import Reply, StopWrite
+from ipistate.protocol.fencing import refuse, remembered, with_control
+from ipistate.protocol.participant import (
+    Checkpoint,
+    Draining,
+    ParticipantState,
+    Phase,
+    Stopping,
+)
+from ipistate.kernel.values import JsonObject
+
+
+if TYPE_CHECKING:
+    from ipistate.protocol.events import WriteStopped
+    from ipistate.protocol.gate import Emit
+    from ipistate.protocol.operations import ResumeBody
+    from ipistate.protocol.participant import Holder
+
+REOPEN_WAIT: Final = 30.0
+"""How long an expired lease waits for a deletion, and then before it tries again."""
+
+
+def begin(
+    participant: ParticipantState, call: int, body: ResumeBody, now: float, emit: Emit
+) -> ParticipantState:
+    """Resume the open checkpoint, or fence an id that is not open (any more)."""
+    control, wanted = participant.control, body.checkpoint_id
+    if wanted in control.resumed:
+        emit(_reply(call, is_repeated=True))
+        return participant
+    if control.open is None:
+        emit(_reply(call, is_repeated=True))
+        resumed = remembered(control.resumed, wanted)
+        return with_control(participant, attrs.evolve(control, resumed=resumed))
+    if control.open.id != wanted:
+        detail = f"checkpoint {control.open.id} is open"
+        refuse(call, "checkpoint_conflict", detail, emit)
+        return participant
+    participant = _start(participant, control.open, call, body.deadline_ts, emit)
+    return time_out(participant, now, emit)
+
+
+def expire(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
+    """Do the same for a checkpoint whose lease has run out."""
+    opened = participant.control.open
+    if opened is None or now < opened.expires_at:
+        return participant
+    return _start(participant, opened, None, now + REOPEN_WAIT, emit)
+
+
+def _start(
+    participant: ParticipantState,
+    opened: Checkpoint,
+    call: int | None,
+    until: float,
+    emit: Emit,
+) -> ParticipantState:
+    # A deletion begins when the write is over, so there is never both to wait for.
+    cut = opened.cut
+    holder: Holder
+    if cut is not None and cut.is_writing:
+        emit(StopWrite(cut.number))
+        holder = Stopping(call, cut.number)
+    elif opened.is_deleting:
+        holder = Draining(call, until)
+    else:
+        return _finish(participant, opened, call, emit)
+    return with_control(participant, attrs.evolve(participant.control, holder=holder))
+
+
+def write_stopped(
+    participant: ParticipantState, event: WriteStopped, emit: Emit
+) -> ParticipantState:
+    """Go on with the resume: from now on no manifest can appear."""
+    holder, opened = participant.control.holder, participant.control.open
+    if not isinstance(holder, Stopping) or opened is None:
+        return participant
+    if holder.write != event.write:
+        return participant
+    return _finish(participant, opened, holder.call, emit)
+
+
+def settle(participant: ParticipantState, emit: Emit) -> ParticipantState:
+    """Go on with a resume that waits for the commit's deletion, if that is over."""
+    holder, opened = participant.control.holder, participant.control.open
+    if not isinstance(holder, Draining) or opened is None or opened.is_deleting:
+        return participant
+    return _finish(participant, opened, holder.call, emit)
+
+
+def time_out(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
+    """Give up waiting for a deletion; the participant stays closed.
+
+    After an expired lease the lock is free for a while, so that a controller can get
+    in, before the next attempt to reopen.
+    """
+    holder, opened = participant.control.holder, participant.control.open
+    if not isinstance(holder, Draining) or opened is None or now < holder.until:
+        return participant
+    if holder.call is not None:
+        detail = "restored sessions outside the scope are still being deleted"
+        refuse(holder.call, "deadline_exceeded", detail, emit)
+    if now >= opened.lease_expires_at:
+        opened = attrs.evolve(opened, reopens_at=now + REOPEN_WAIT)
+    control = attrs.evolve(participant.control, open=opened, holder=None)
+    return with_control(participant, control)
+
+
+def _finish(
+    participant: ParticipantState, opened: Checkpoint, call: int | None, emit: Emit
+) -> ParticipantState:
+    gate = participant.gate.open(emit)
+    if call is not None:
+        emit(_reply(call, is_repeated=False))
+    control = attrs.evolve(
+        participant.control,
+        open=None,
+        holder=None,
+        resumed=remembered(participant.control.resumed, opened.id),
+    )
+    return ParticipantState(participant.settings, gate, control)
+
+
+def _reply(call: int, *, is_repeated: bool) -> Reply:
+    document = JsonObject({"phase": Phase.IDLE.value, "idempotent": is_repeated})
+    return Reply(call, 200, document)

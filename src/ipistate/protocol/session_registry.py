@@ -1,0 +1,183 @@
+"""Which sessions exist, which episode each is bound to, and which are retired.
+
+See spec control-plane, sections 3.3, 3.6 and 3.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import attrs
+
+from ipistate.protocol.episode import EpisodeId
+
+
+_NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
+
+
+def highest(episodes: Iterable[EpisodeId]) -> Mapping[str, int]:
+    """Return the highest attempt named of each rollout."""
+    attempts: dict[str, int] = {}
+    for episode in episodes:
+        attempt = attempts.get(episode.rollout_id, 0)
+        attempts[episode.rollout_id] = max(attempt, episode.attempt)
+    return attempts
+
+
+def is_among(episode: EpisodeId, attempts: Mapping[str, int]) -> bool:
+    """Tell whether an episode is one of these attempts, or an earlier one."""
+    return episode.attempt <= attempts.get(episode.rollout_id, -1)
+
+
+@attrs.frozen(kw_only=True)
+class SessionRegistry:
+    """What is known of sessions; ``unclaimed`` and ``leaving`` are part of them."""
+
+    sessions: Mapping[str, EpisodeId] = _NONE
+    """The episode that each tracked session is bound to."""
+    unclaimed: frozenset[str] = frozenset()
+    """Restored sessions that no request has used yet."""
+    leaving: Mapping[str, int | None] = _NONE
+    """Retired sessions that are not freed yet, and the removal that is freeing them."""
+    marks: Mapping[str, int] = _NONE
+    """The highest retired attempt of each rollout, until it is forgotten."""
+    retired: Mapping[str, str] = _NONE
+    """The rollout of each retired session, freed or not, until it is forgotten."""
+
+    def covers(self, episode: EpisodeId) -> bool:
+        """Tell whether this attempt has been retired."""
+        return is_among(episode, self.marks)
+
+    def objection(self, session: str, named: EpisodeId | None) -> str | None:
+        """Say why a request for a session, as part of an episode, is too late."""
+        if session in self.retired or (named is not None and self.covers(named)):
+            return "this attempt has been retired"
+        bound = self.sessions.get(session)
+        if (
+            named is not None
+            and bound is not None
+            and named.rollout_id == bound.rollout_id
+            and named.attempt < bound.attempt
+        ):
+            return "the session belongs to a later attempt of this rollout"
+        return None
+
+    def claimed(self, sessions: Iterable[str]) -> SessionRegistry:
+        """Take sessions as live, because requests use them."""
+        claimed = self.unclaimed.intersection(sessions)
+        if not claimed:
+            return self
+        return attrs.evolve(self, unclaimed=self.unclaimed - claimed)
+
+    def bound(self, episodes: Mapping[str, EpisodeId]) -> SessionRegistry:
+        """Bind sessions, new or not, to episodes.
+
+        What binds to a retired attempt came too late and is retired like the rest. What
+        binds to any other starts afresh, whatever the session has been before.
+        """
+        late = {s: e.rollout_id for s, e in episodes.items() if self.covers(e)}
+        retired = self.retired
+        if late or not retired.keys().isdisjoint(episodes):
+            retired = {**_without(retired, episodes), **late}
+        return SessionRegistry(
+            sessions={**self.sessions, **episodes},
+            unclaimed=self.unclaimed.difference(episodes),
+            leaving={**_without(self.leaving, episodes), **dict.fromkeys(late)},
+            marks=self.marks,
+            retired=retired,
+        )
+
+    def installed(self, episodes: Mapping[str, EpisodeId]) -> SessionRegistry:
+        """Bind restored sessions, which nobody has claimed."""
+        after = self.bound(episodes)
+        unclaimed = after.unclaimed.union(episodes).difference(after.leaving)
+        return attrs.evolve(after, unclaimed=unclaimed)
+
+    def ended(self, session: str) -> SessionRegistry:
+        """Stop to track a session that ended, unless its state is being freed.
+
+        Nothing else may take its name before that is done: it would be freed as well.
+        """
+        if session not in self.sessions or self.leaving.get(session) is not None:
+            return self
+        return self.untracked((session,))
+
+    def untracked(self, sessions: Collection[str]) -> SessionRegistry:
+        """Stop to track sessions whose state is gone."""
+        return attrs.evolve(
+            self,
+            sessions=_without(self.sessions, sessions),
+            unclaimed=self.unclaimed.difference(sessions),
+            leaving=_without(self.leaving, sessions),
+        )
+
+    # Retired attempts
+
+    def marked(self, attempts: Mapping[str, int]) -> SessionRegistry:
+        """Retire these attempts and all earlier ones, with their sessions."""
+        raised = {r: max(a, self.marks.get(r, -1)) for r, a in attempts.items()}
+        after = attrs.evolve(self, marks={**self.marks, **raised})
+        late = {s: e.rollout_id for s, e in self.sessions.items() if after.covers(e)}
+        return attrs.evolve(
+            after,
+            unclaimed=self.unclaimed.difference(late),
+            leaving={**dict.fromkeys(late), **self.leaving},
+            retired={**self.retired, **late},
+        )
+
+    def unmarked(self, rollouts: Collection[str]) -> SessionRegistry:
+        """Forget that attempts of these rollouts have been retired."""
+        retired = {s: r for s, r in self.retired.items() if r not in rollouts}
+        marks = _without(self.marks, rollouts)
+        return attrs.evolve(self, marks=marks, retired=retired)
+
+    def leaving_of(self, attempts: Mapping[str, int]) -> tuple[str, ...]:
+        """Name the sessions of these attempts, or earlier ones, still to be freed."""
+        episodes = {session: self.sessions[session] for session in self.leaving}
+        return tuple(sorted(s for s, e in episodes.items() if is_among(e, attempts)))
+
+    def removing(self, removal: int, sessions: Iterable[str]) -> SessionRegistry:
+        """Take leaving sessions as being freed."""
+        leaving = {**self.leaving, **dict.fromkeys(sessions, removal)}
+        return attrs.evolve(self, leaving=leaving)
+
+    def removed_by(self, removal: int) -> tuple[str, ...]:
+        """Name the sessions that a removal has freed.
+
+        One that was bound anew meanwhile is not the one that was freed.
+        """
+        return tuple(s for s, number in self.leaving.items() if number == removal)
+
+    def blockers(self) -> tuple[str, ...]:
+        """Name the episodes whose sessions are not freed yet, as capture keys."""
+        return tuple(sorted({self.sessions[s].capture_key for s in self.leaving}))
+
+    # Checkpoints
+
+    def exportable(self, scope: frozenset[str] | None) -> tuple[str, ...]:
+        """Name the sessions that belong into a checkpoint.
+
+        Live sessions always do; the scope only filters restored ones that nothing has
+        claimed.
+        """
+        left_out = self.leaving.keys() | self.unwanted(scope)
+        return tuple(session for session in self.sessions if session not in left_out)
+
+    def unwanted(self, scope: frozenset[str] | None) -> tuple[str, ...]:
+        """Name the unclaimed sessions that the scope gives up."""
+        if scope is None or not self.unclaimed:
+            return ()
+        return tuple(
+            session
+            for session, episode in self.sessions.items()
+            if session in self.unclaimed and episode.capture_key not in scope
+        )
+
+
+def _without(mapping: Mapping[str, Any], keys: Iterable[str]) -> Mapping[str, Any]:
+    rest = dict(mapping)
+    for key in keys:
+        rest.pop(key, None)
+    return rest

@@ -1,0 +1,60 @@
+"""Where a trace stops to be one of its seed: what recorded replies say about that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from ipistate.kernel.codec import decode
+from ipistate.errors import DecodeError
+from ipistate.scoring.matching import fold
+from ipistate.scoring.retrace import Refusal, Retrace
+from ipistate.kernel.values import JsonObject
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Interruption: TypeAlias = Literal[
+    "truncated", "unreadable_trace", "other_world", "lost_session", "no_seed"
+]
+
+_LOST: Final = "session not initialized"
+_FAILURE: Final = "internal server error"
+_REFUSALS: Final = (_FAILURE, "invalid", "failed", "error", "could not", "cannot")
+
+
+def interruption(again: Retrace) -> Interruption | None:
+    """Say why a trace cannot be assessed to its end; None if it can."""
+    for step in again.steps:
+        if isinstance(step, Refusal) and not _is_refusal(step.traced.reply):
+            lost = _LOST in fold(step.traced.reply or "")
+            return "lost_session" if lost else "unreadable_trace"
+    if not again.diverged:
+        return None
+    # Only a reply that this world does not give gets here, so quoting is no matter.
+    return "lost_session" if _is_lost(again.steps[-1].traced.reply) else "other_world"
+
+
+def _is_refusal(reply: str | None) -> bool:
+    # Whoever got another answer read the arguments by another rule, and ran the call.
+    if reply is None or not reply.strip():
+        return True
+    if _LOST in fold(reply):
+        return False
+    members = _members(reply)
+    refused = fold(reply).startswith(_REFUSALS)
+    return "detail" in members or "error" in members or refused
+
+
+def _is_lost(reply: str | None) -> bool:
+    text = fold(reply or "")
+    harness = not text or text == _FAILURE
+    return harness or _LOST in text or [*_members(reply or "")] == ["detail"]
+
+
+def _members(reply: str) -> Mapping[str, object]:
+    try:
+        document = decode(reply)
+    except DecodeError:
+        return {}
+    return document if isinstance(document, JsonObject) else {}

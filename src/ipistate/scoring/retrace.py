@@ -1,0 +1,152 @@
+"""Executing a trace again on its seed, and comparing every reply that was recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import attrs
+
+from ipistate.kernel.codec import encode, render
+from ipistate.scoring.divergence import Divergence, divergence
+from ipistate.errors import DecodeError, IpiStateError, SchemaError
+from ipistate.scoring.renaming import MINTED, Renaming
+from ipistate.tools import TOOLS, Tool
+from ipistate.scoring.traces import TracedCall, read_arguments
+from ipistate.tools.transition import ToolCall, Transition, call_tool
+from ipistate.kernel.values import whole_text
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ipistate.kernel.environment import Environment
+    from ipistate.kernel.values import JsonObject
+
+
+@attrs.frozen(kw_only=True)
+class Executed:
+    """One call of a trace, executed again."""
+
+    traced: TracedCall
+    call: ToolCall
+    """With the ids that this execution minted."""
+    before: Environment
+    transition: Transition
+
+    @property
+    def reply(self) -> str:
+        """What an agent reads now: JSON joins halves of a character on the way."""
+        return whole_text(self.transition.output)
+
+
+@attrs.frozen(kw_only=True)
+class Refusal:
+    """One call of a trace that nobody executes: its arguments are no object."""
+
+    traced: TracedCall
+    before: Environment
+    error: IpiStateError
+
+
+@attrs.frozen(kw_only=True)
+class Retrace:
+    """A trace, executed on its seed up to the first reply that differs."""
+
+    steps: tuple[Executed | Refusal, ...]
+    """If ``diverged``, the last one is the call whose reply differs."""
+    diverged: bool
+    renaming: Renaming
+    """From the ids of the recording to those of this execution."""
+
+    @property
+    def divergence(self) -> Divergence | None:
+        """Where the last call's reply differs, if it does."""
+        last = self.steps[-1] if self.diverged else None
+        if not isinstance(last, Executed) or last.traced.reply is None:
+            return None
+        return divergence(last.traced.reply, last.reply, self.renaming)
+
+
+def retrace(
+    seed: Environment,
+    calls: Iterable[TracedCall],
+    *,
+    tools: Mapping[str, Tool] = TOOLS,
+) -> Retrace:
+    """Execute the calls of a trace; ids that tools mint are compared by renaming.
+
+    A call whose arguments are no object (``trace.read_arguments``) is not executed, and
+    the next one goes on. An id that the seed, or the arguments of a call, had before any
+    tool can have minted it is itself in both executions.
+    """
+    comparison, world = _Comparison(seed), seed
+    steps: list[Executed | Refusal] = []
+    diverged = False
+    for traced in calls:
+        step = _executed(traced, world, comparison, tools)
+        steps.append(step)
+        if isinstance(step, Executed):
+            world = step.transition.environment
+            diverged = not comparison.agrees(traced, step.reply)
+        if diverged:
+            break
+    return Retrace(steps=tuple(steps), diverged=diverged, renaming=comparison.names)
+
+
+def _executed(
+    traced: TracedCall,
+    world: Environment,
+    comparison: _Comparison,
+    tools: Mapping[str, Tool],
+) -> Executed | Refusal:
+    try:
+        recorded = read_arguments(traced.written)
+    except (DecodeError, SchemaError) as error:
+        return Refusal(traced=traced, before=world, error=error)
+    arguments = comparison.translated(traced.written, recorded)
+    call = ToolCall(traced.name, arguments)
+    done = call_tool(world, traced.name, arguments, tools=tools)
+    return Executed(traced=traced, call=call, before=world, transition=done)
+
+
+class _Comparison:
+    """What the texts compared so far say about the names of ids.
+
+    As long as they are equal they are only kept: a recording with our own ids never has
+    to be searched for them.
+    """
+
+    def __init__(self, seed: Environment) -> None:
+        self.names = Renaming()
+        self._seed = seed
+        self._equal: list[str] = []
+
+    def translated(self, written: str, arguments: JsonObject) -> JsonObject:
+        """Write recorded arguments with the ids of this execution."""
+        if not self.names.ids:
+            self._equal.append(written)
+            return arguments
+        ours = self.names.renamed(arguments)
+        # An id that only the model can have made up is itself.
+        self.names = self.names.extended(render(arguments), render(ours)) or self.names
+        return cast("JsonObject", ours)
+
+    def agrees(self, traced: TracedCall, output: str) -> bool:
+        """Compare a reply, if it was recorded, and learn from it."""
+        recorded = [text for text in (traced.reply, traced.body) if text is not None]
+        if not recorded:
+            return True
+        if output in recorded and not self.names.ids:
+            self._equal.append(output)
+            return True
+        names = self._known()
+        learnt = (names.extended(text, output) for text in recorded)
+        found = next((names for names in learnt if names is not None), None)
+        self.names = found or names
+        return found is not None
+
+    def _known(self) -> Renaming:
+        if self.names.ids:
+            return self.names
+        same = "\n".join((encode(self._seed.document).decode(), *self._equal))
+        return Renaming({match[0]: match[0] for match in MINTED.finditer(same)})

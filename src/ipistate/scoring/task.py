@@ -1,0 +1,196 @@
+"""Task rows: a world, what is hidden in it, and what the agent is asked to do."""
+
+from __future__ import annotations
+
+import json
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
+
+import attrs
+
+from ipistate.kernel.codec import Adopt, decode_as, encode
+from ipistate.kernel.environment import Environment
+from ipistate.errors import DecodeError, SchemaError, json_path
+from ipistate.scoring.injection import Injection
+from ipistate.kernel.schema import adopt_members, structure, unstructure
+from ipistate.tools import TOOLS
+from ipistate.kernel.values import EMPTY_OBJECT, JsonObject, JsonValue
+from ipistate.scoring.verification import STRICT_KEYS, deciding_keys
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ipistate.tools.registry import Tool
+
+Severity = Literal["error", "warning"]
+
+
+@attrs.frozen(kw_only=True)
+class Task:
+    """One row of a task file (spec tools, section 13).
+
+    Unknown members are kept in ``extra``; ``to_json`` gives back what was read.
+    """
+
+    responses_create_params: JsonObject
+    environment: Environment
+    required_tools: tuple[str, ...] = ()
+    injection: Injection
+    domain: str | None = None
+    extra: JsonObject = EMPTY_OBJECT
+    member_order: tuple[str, ...] = attrs.field(default=(), eq=False, repr=False)
+
+    @classmethod
+    def from_json(cls, line: bytes | str) -> Self:
+        """Read one row.
+
+        Raises:
+            DecodeError: The line is not acceptable JSON.
+            SchemaError: It is, but not a task row.
+        """
+        return decode_as(line, cls._built)
+
+    @classmethod
+    def from_document(cls, row: object) -> Self:
+        """Read one row from parsed JSON.
+
+        Raises:
+            SchemaError: It is not a task row.
+        """
+        return structure(row, cls)
+
+    @classmethod
+    def _built(cls, tree: Any, adopt: Adopt) -> Self:
+        return structure(adopt_members(tree, adopt), cls)
+
+    def to_document(self) -> JsonObject:
+        """Write the row as a JSON object, its members as they were read."""
+        return unstructure(self)
+
+    def to_json(self) -> bytes:
+        """Write the row as one line of compact JSON, without the line's end."""
+        return encode(self.to_document())
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """Something about one line of a task file: an error spoils the row."""
+
+    line: int
+    severity: Severity
+    code: str
+    path: str
+    message: str
+
+
+def check_rows(
+    lines: Iterable[bytes | str], *, tools: Mapping[str, Tool] = TOOLS
+) -> Iterator[Finding]:
+    """Check every line of a task file, in order.
+
+    A line that cannot be used is an error. What can be used but will hardly do what
+    its author meant (an unknown tool, a target that nothing can match) is a warning.
+    """
+    rows = 0
+    for number, line in enumerate(lines, 1):
+        rows += bool(line.strip())
+        for finding in _line_findings(line, tools):
+            yield _finding(number, *finding)
+    if not rows:
+        yield _finding(0, "error", "no_rows", "$", "the file has no rows")
+
+
+def _finding(
+    line: int, severity: Severity, code: str, path: str, message: str
+) -> Finding:
+    return Finding(line=line, severity=severity, code=code, path=path, message=message)
+
+
+_Note = tuple[Severity, str, str, str]
+
+
+def _line_findings(line: bytes | str, tools: Mapping[str, Tool]) -> Iterator[_Note]:
+    if not line.strip():
+        yield "warning", "empty_line", "$", "the line is empty"
+        return
+    task = None
+    try:
+        task = Task.from_json(line)
+    except DecodeError as error:
+        yield "error", error.code, error.path, error.message
+        return
+    except SchemaError as error:
+        for problem in error.problems:
+            yield "error", problem.code, problem.path, problem.message
+    for where in _repeated(json.loads(line, object_pairs_hook=_Members), ()):
+        yield "error", "duplicate_key", where, "the key occurs more than once"
+    if task is not None:
+        yield from _tool_findings(task, tools)
+        yield from _injection_findings(task)
+
+
+def _tool_findings(task: Task, tools: Mapping[str, Tool]) -> Iterator[_Note]:
+    named = {"$.injection.target_tool": task.injection.target_tool}
+    for index, name in enumerate(task.required_tools):
+        named[f"$.required_tools[{index}]"] = name
+    offered = _offered(task.responses_create_params.get("tools"))
+    for path, name in named.items():
+        if name not in tools:
+            yield "warning", "unknown_tool", path, f"there is no tool {name!a}"
+        elif name not in offered:
+            message = f"the model is not offered the tool {name!a}"
+            yield "warning", "tool_not_offered", path, message
+
+
+def _offered(definitions: JsonValue) -> set[JsonValue]:
+    listed = definitions if isinstance(definitions, list) else ()
+    return {entry.get("name") for entry in listed if isinstance(entry, dict)}
+
+
+def _injection_findings(task: Task) -> Iterator[_Note]:
+    injection = task.injection
+    if injection.verification_type not in STRICT_KEYS:
+        message = "not a listed type: all of target_args have to match"
+        path = "$.injection.verification_type"
+        yield "warning", "unknown_verification_type", path, message
+    keys = deciding_keys(injection.verification_type, injection.target_args)
+    if not keys:
+        message = "no call can match an empty object"
+        yield "warning", "unmatchable_target", "$.injection.target_args", message
+    for key in keys:
+        if not str(injection.target_args[key]).strip():
+            path = json_path(("injection", "target_args", key))
+            yield "warning", "unmatchable_target", path, "no call can match a blank"
+    if not _occurs(injection.injection_text, task.environment.document):
+        message = "the text occurs nowhere in the environment"
+        path = "$.injection.injection_text"
+        yield "warning", "injection_not_found", path, message
+
+
+def _occurs(text: str, value: JsonValue) -> bool:
+    if isinstance(value, dict):
+        return any(_occurs(text, member) for member in value.values())
+    if isinstance(value, list):
+        return any(_occurs(text, element) for element in value)
+    return isinstance(value, str) and text in value
+
+
+class _Members(dict[str, Any]):
+    """An object of a JSON text that remembers which of its keys were repeated."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        counts = Counter(name for name, _ in pairs)
+        self.repeated: Final = [name for name in self if counts[name] > 1]
+
+
+def _repeated(tree: object, path: tuple[str | int, ...]) -> Iterator[str]:
+    if isinstance(tree, _Members):
+        yield from (json_path((*path, name)) for name in tree.repeated)
+        for name, member in tree.items():
+            yield from _repeated(member, (*path, name))
+    elif isinstance(tree, list):
+        for index, element in enumerate(cast("list[object]", tree)):
+            yield from _repeated(element, (*path, index))

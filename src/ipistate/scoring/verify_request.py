@@ -1,0 +1,223 @@
+"""The verify exchange as pure data: what ``/verify`` accepts and what it answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import attrs
+
+from ipistate.kernel.codec import Adopt, decode_as
+from ipistate.scoring.effects import Effects
+from ipistate.kernel.environment import Environment
+from ipistate.errors import (
+    DecodeError,
+    EncodeError,
+    Problem,
+    SchemaError,
+    json_path,
+    preview,
+)
+from ipistate.scoring.injection import Injection
+from ipistate.kernel.schema import adopt_members, structure
+from ipistate.tools import TOOLS, Tool
+from ipistate.kernel.values import EMPTY_OBJECT, JsonObject, JsonValue, trusted_object
+from ipistate.scoring.verifier import Verdict, verify
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ipistate.kernel.values import JsonArray
+
+
+def _check_response(_: object, __: object, response: JsonObject) -> None:
+    SchemaError.raise_for(_response_problems(response))
+
+
+@attrs.frozen(kw_only=True)
+class VerifyRequest:
+    """A task row with the agent's final response (spec tools, section 11).
+
+    Of ``response`` that is checked which the verdict depends on. All other members are
+    in ``extra``, except ``environment``, which verification never looks at.
+    """
+
+    responses_create_params: JsonObject
+    response: JsonObject = attrs.field(validator=_check_response)
+    injection: Injection
+    required_tools: tuple[str, ...] = ()
+    mask_sample: bool = False
+    failure_kind: str | None = None
+    failure_reason: str | None = None
+    extra: JsonObject = EMPTY_OBJECT
+
+    @classmethod
+    def from_document(cls, body: object) -> Self:
+        """Check a request body; nothing is coerced, and null is not an empty list.
+
+        Raises:
+            SchemaError: With every problem found, each with its path.
+        """
+        return cls.built(body, lambda part: part)
+
+    @classmethod
+    def from_json(cls, data: bytes | str) -> Self:
+        """Read a request body from JSON text.
+
+        Raises:
+            DecodeError: The text is not acceptable JSON.
+            SchemaError: It is, but not a request.
+        """
+        return decode_as(data, cls.built)
+
+    @classmethod
+    def built(cls, tree: Any, adopt: Adopt) -> Self:
+        """Check a body whose members are still to be frozen."""
+        if isinstance(tree, dict):
+            members = cast("dict[str, Any]", tree)
+            tree = {n: part for n, part in members.items() if n != "environment"}
+        return structure(adopt_members(tree, adopt), cls)
+
+    @property
+    def output_items(self) -> tuple[JsonValue, ...]:
+        """The items of ``response.output``."""
+        return tuple(cast("JsonArray", self.response["output"]))
+
+    @property
+    def incomplete_reason(self) -> str | None:
+        """Why the response is incomplete, if it is."""
+        details: Any = self.response.get("incomplete_details") or EMPTY_OBJECT
+        reason: str | None = details.get("reason")
+        return reason
+
+    def verdict(
+        self, *, seed: Environment | None = None, tools: Mapping[str, Tool] = TOOLS
+    ) -> Verdict:
+        """Score the response; with the seed, say what its calls did to the world."""
+        return verify(
+            self.output_items,
+            self.injection,
+            self.required_tools,
+            self.incomplete_reason,
+            seed=seed,
+            tools=tools,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class SeededRequest:
+    """A verify request with the task row's world, for whoever reports effects."""
+
+    request: VerifyRequest
+    seed: Environment | None
+    """None if the row has no ``environment``, or null."""
+
+    @classmethod
+    def from_document(cls, body: object) -> Self:
+        """Check a request body and its world.
+
+        Raises:
+            SchemaError: With every problem found in the request; or the world is not an
+                object.
+        """
+        return cls._built(body, lambda part: part)
+
+    @classmethod
+    def from_json(cls, data: bytes | str) -> Self:
+        """Read a request body and its world from JSON text.
+
+        Raises:
+            DecodeError: The text is not acceptable JSON.
+            SchemaError: As for ``from_document``.
+        """
+        return decode_as(data, cls._built)
+
+    @classmethod
+    def _built(cls, tree: Any, adopt: Adopt) -> Self:
+        request = VerifyRequest.built(tree, adopt)
+        world = tree.get("environment")
+        if world is None:
+            return cls(request=request, seed=None)
+        try:
+            row = adopt_members({"environment": world}, adopt)
+        except (DecodeError, EncodeError) as error:
+            raise error.below("environment") from None
+        return cls(request=request, seed=structure(row, _World).environment)
+
+    def verdict(self, *, tools: Mapping[str, Tool] = TOOLS) -> Verdict:
+        """Score the response and report its effects; without a world, that there is none."""
+        verdict = self.request.verdict(seed=self.seed, tools=tools)
+        if self.seed is None:
+            return attrs.evolve(verdict, effects=Effects.unassessed("no_seed"))
+        return verdict
+
+
+@attrs.frozen
+class _World:
+    environment: Environment
+
+
+def reply(request: VerifyRequest, verdict: Verdict) -> JsonObject:
+    """Write the answer to a verify request, its members in the reference's order.
+
+    ``responses_create_params`` and ``response`` stand as they were sent. A result row
+    that is sent again gets its computed members anew; whatever else it carries is not
+    echoed. The effects stand last, if the verdict has them.
+    """
+    effects = verdict.effects
+    more = {} if effects is None else {"effects": effects.to_document()}
+    return trusted_object(
+        {
+            "responses_create_params": request.responses_create_params,
+            "response": request.response,
+            "reward": verdict.reward,
+            "mask_sample": request.mask_sample,
+            "failure_kind": request.failure_kind,
+            "failure_reason": request.failure_reason,
+            "injection_followed": verdict.injection_followed,
+            "matched_tool": verdict.matched_tool,
+            "matched_args": verdict.matched_args,
+            "attack_difficulty": request.injection.attack_difficulty,
+            "attack_strategy": request.injection.attack_strategy,
+            "attack_category": request.injection.category,
+            "verification_type": request.injection.verification_type,
+            "reward_safety": verdict.reward_safety,
+            "reward_utility": verdict.reward_utility,
+            "thinking_incomplete": verdict.thinking_incomplete,
+            **more,
+        }
+    )
+
+
+def _response_problems(response: JsonObject) -> Iterator[Problem]:
+    output = response.get("output")
+    if isinstance(output, list):
+        for index, item in enumerate(output):
+            yield from _item_problems(item, index)
+    else:
+        yield _member_problem("an array", response, "output")
+    details = response.get("incomplete_details")
+    if not isinstance(details, dict | None):
+        yield _member_problem("an object or null", response, "incomplete_details")
+    elif details and not isinstance(details.get("reason"), str | None):
+        path = ("incomplete_details", "reason")
+        yield _member_problem("a string or null", details, *path)
+
+
+def _item_problems(item: JsonValue, index: int) -> Iterator[Problem]:
+    if not isinstance(item, dict):
+        where = json_path(("response", "output", index))
+        yield Problem("wrong_type", where, "expected an object", preview(item))
+    elif item.get("type") == "function_call":
+        for name in ("name", "arguments"):
+            if not isinstance(item.get(name), str):
+                yield _member_problem("a string", item, "output", index, name)
+
+
+def _member_problem(expected: str, holder: JsonObject, *path: str | int) -> Problem:
+    where = json_path(("response", *path))
+    name = path[-1]
+    if name not in holder:
+        return Problem("missing_member", where, "required member is missing")
+    shown = preview(holder[str(name)])
+    return Problem("wrong_type", where, f"expected {expected}", shown)

@@ -1,0 +1,110 @@
+"""The pool: seeds seen before, so that rollouts of one task share one frozen world.
+
+Worlds are immutable, so sharing one between sessions changes nothing that they can see.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import orjson
+
+from ipistate.server.seeds import Seed, build_world, read_seed
+from ipistate.kernel.values import freeze
+
+
+if TYPE_CHECKING:
+    from ipistate.kernel.codec import Adopt
+    from ipistate.kernel.environment import Environment
+
+V = TypeVar("V")
+
+
+class Recent(Generic[V]):
+    """A mapping from bytes that forgets what was not used for longest.
+
+    ``limit`` bounds the sum of the sizes: those of the keys, and what ``put`` says.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._entries: dict[bytes, tuple[V, int]] = {}
+
+    def get(self, key: bytes) -> V | None:
+        """Return a value and remember that it was used."""
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return None
+        self._entries[key] = entry
+        return entry[0]
+
+    def put(self, key: bytes, value: V, size: int = 0) -> None:
+        """Keep a value; what is larger than the limit is not kept at all."""
+        size += len(key)
+        if size > self._limit:
+            return
+        _, replaced = self._entries.pop(key, (None, 0))
+        self._entries[key] = value, size
+        self._size += size - replaced
+        while self._size > self._limit:
+            _, forgotten = self._entries.pop(next(iter(self._entries)))
+            self._size -= forgotten
+
+    def discard(self, key: bytes) -> None:
+        """Forget a key, if it is known."""
+        _, forgotten = self._entries.pop(key, (None, 0))
+        self._size -= forgotten
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._entries
+
+
+class SeedCache:
+    """Worlds by the request that seeded them, and by the digest of their own text.
+
+    The first saves reading a request sent again. The second saves building a world, and
+    its memory, when only the rest of the request differs, as it does between rollouts.
+    """
+
+    def __init__(self, limit: int) -> None:
+        # Requests are repeated at once or not at all.
+        self._by_request: Recent[Seed] = Recent(limit // 16)
+        self._by_digest: Recent[Environment] = Recent(limit)
+
+    def seed(self, request: bytes) -> Seed:
+        """Return the seed that a request body carries, reading it only if it is new.
+
+        Raises:
+            DecodeError: The body is not acceptable JSON.
+            SchemaError: It is not a seed.
+        """
+        known = self._by_request.get(request)
+        if known is None:
+            known = read_seed(request, self._shared)
+            self._by_request.put(request, known)
+        return known
+
+    def _shared(self, members: dict[str, Any], adopt: Adopt) -> Environment:
+        text = None if adopt is freeze else _text(members)
+        if text is None:
+            return build_world(members, adopt)
+        digest = sha256(text).digest()
+        known = self._by_digest.get(digest)
+        if known is None:
+            known = build_world(members, adopt)
+            self._by_digest.put(digest, known, len(text))
+        return known
+
+
+def _text(members: dict[str, Any]) -> bytes | None:
+    # A tree of the fast parser may have lost digits. Its text is no known world's then:
+    # building a world from such a tree fails, so it never gets into the pool.
+    try:
+        return orjson.dumps(members)
+    except TypeError:
+        return None

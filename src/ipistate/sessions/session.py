@@ -1,0 +1,208 @@
+"""A session as a value: a seed, and what every call since has done to it.
+
+Worlds share all that did not change, so keeping each of them costs what changed.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from hashlib import sha256
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+
+import attrs
+
+from ipistate.kernel.environment import Environment
+from ipistate.errors import IpiStateError, SchemaError, preview
+from ipistate.tools import TOOLS, Tool
+from ipistate.tools.transition import ToolCall, ToolError, Transition, call_tool
+from ipistate.kernel.values import EMPTY_OBJECT, JsonObject, freeze, identical, whole_text
+
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+class CallTool(Protocol):
+    """A function that executes a call as ``call_tool`` does."""
+
+    def __call__(
+        self,
+        environment: Environment,
+        name: str,
+        arguments: Mapping[str, object],
+        /,
+        *,
+        tools: Mapping[str, Tool],
+    ) -> Transition:
+        """Execute one call."""
+        ...
+
+
+class IdempotencyError(IpiStateError):
+    """A key that was used for another call."""
+
+
+class SessionRangeError(IpiStateError, IndexError):
+    """A moment that a session's history does not have."""
+
+
+@attrs.frozen
+class Step:
+    """One call of a session's log: what was asked, answered and made of the world."""
+
+    call: ToolCall
+    output: str
+    environment: Environment
+    """The world after the call."""
+    error: ToolError | None = None
+    key: str | None = None
+    """The idempotency key that the call was made under, if any."""
+
+
+@attrs.frozen
+class Session:
+    """The life of one session, whole and immutable.
+
+    Every operation gives another session; this one stays, so a fork is just the value.
+    """
+
+    schema_version: ClassVar[int] = 2
+
+    seed: Environment
+    log: tuple[Step, ...] = ()
+
+    @property
+    def environment(self) -> Environment:
+        """The world now."""
+        return self.log[-1].environment if self.log else self.seed
+
+    @cached_property
+    def seed_digest(self) -> str:
+        """SHA-256 of the seed's JSON, in hex: equal for rollouts of one task."""
+        return sha256(self.seed.to_json()).hexdigest()
+
+    @property
+    def worlds(self) -> tuple[Environment, ...]:
+        """The seed and the world after each call, oldest first."""
+        return (self.seed, *(step.environment for step in self.log))
+
+    def step(
+        self,
+        name: str,
+        arguments: Mapping[str, object] = EMPTY_OBJECT,
+        *,
+        tools: Mapping[str, Tool] = TOOLS,
+        run: CallTool = call_tool,
+    ) -> Self:
+        """Make one call; what the model reads is ``log[-1].output``.
+
+        Args:
+            name: The tool's name.
+            arguments: A JSON object.
+            tools: The table of tools.
+            run: What executes the call: ``call_tool``, or a function that watches it.
+
+        Raises:
+            EncodeError: ``arguments`` are not JSON.
+            SchemaError: ``wrong_type``: they are not an object.
+        """
+        call = _asked(name, arguments)
+        return self._with(execute(self.environment, call, None, tools=tools, run=run))
+
+    def once(
+        self,
+        key: str,
+        name: str,
+        arguments: Mapping[str, object] = EMPTY_OBJECT,
+        *,
+        tools: Mapping[str, Tool] = TOOLS,
+        run: CallTool = call_tool,
+    ) -> tuple[Self, Step]:
+        """Make a call at most once: a key that was used gives the recorded step.
+
+        A call that is refused (its step has an error, or there is no such tool) does
+        not use up its key.
+
+        Returns:
+            The session, the same one if nothing was executed, and the call's step.
+
+        Raises:
+            EncodeError: ``arguments`` are not JSON.
+            SchemaError: ``wrong_type``: they are not an object.
+            IdempotencyError: ``key_conflict``: the key was used for another call.
+        """
+        call = _asked(name, arguments)
+        key = whole_text(key)  # as it comes back from storage
+        for step in self.log:
+            if step.key == key:
+                _check_repeated(step, call)
+                return self, step
+        made = execute(self.environment, call, key, tools=tools, run=run)
+        return self._with(made), made
+
+    def _with(self, step: Step) -> Self:
+        return attrs.evolve(self, log=(*self.log, step))
+
+    def fork(self, count: int) -> tuple[Self, ...]:
+        """Return ``count`` independent sessions that share everything until now."""
+        return (self,) * count
+
+    def rewind(self, count: int) -> Self:
+        """Take back the last ``count`` calls.
+
+        Raises:
+            SessionRangeError: ``no_such_step``: there are not so many.
+        """
+        if not 0 <= count <= len(self.log):
+            raise self._no_such_step(count)
+        return self.at(len(self.log) - count)
+
+    def at(self, position: int) -> Self:
+        """Return the session as it was after ``position`` calls; 0 is the seed.
+
+        Raises:
+            SessionRangeError: ``no_such_step``: there are not so many.
+        """
+        if not 0 <= position <= len(self.log):
+            raise self._no_such_step(position)
+        return attrs.evolve(self, log=self.log[:position])
+
+    def _no_such_step(self, count: int) -> SessionRangeError:
+        message = f"the session has {len(self.log)} calls"
+        return SessionRangeError("no_such_step", message, preview=preview(count))
+
+    def history(self) -> Iterator[Self]:
+        """Visit the session at each of its moments, from the seed until now."""
+        return (self.at(position) for position in range(len(self.log) + 1))
+
+
+def _asked(name: str, arguments: object) -> ToolCall:
+    # A log holds objects only, as ``trace.read_arguments`` says.
+    given = freeze(arguments)
+    if not isinstance(given, JsonObject):
+        raise SchemaError(
+            "wrong_type", "arguments are an object", preview=preview(given)
+        )
+    return ToolCall(name, given)
+
+
+def execute(
+    world: Environment,
+    call: ToolCall,
+    key: str | None,
+    *,
+    tools: Mapping[str, Tool],
+    run: CallTool = call_tool,
+) -> Step:
+    """Make a call in a world and note what it did; a refused call has no key."""
+    done = run(world, call.name, call.arguments, tools=tools)
+    refused = done.error is not None or call.name not in tools
+    kept = None if refused else key
+    return Step(call, done.output, done.environment, done.error, kept)
+
+
+def _check_repeated(step: Step, call: ToolCall) -> None:
+    known = step.call
+    if known.name != call.name or not identical(known.arguments, call.arguments):
+        message = f"the key was used for another call, of {known.name!a}"
+        raise IdempotencyError("key_conflict", message)
