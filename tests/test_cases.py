@@ -11,15 +11,15 @@ import attrs
 import pytest
 
 from ipistate import Environment, Injection, call_tool, resistance, verify
-from ipistate.scoring.audit import audit, effects_check, trace_check
-from ipistate.scoring.verify_request import SeededRequest, reply
-from ipistate.scoring.mutants import call_mutants
-from ipistate.tools.strict import strict
-from ipistate.scoring.task import Task
-from ipistate.tools import TOOLS, table_of, tool
-from ipistate.scoring.trajectories import Trajectories
-from ipistate.tools.transition import ToolCall
 from ipistate.kernel.values import with_member
+from ipistate.scoring.audit import audit, effects_check, trace_check
+from ipistate.scoring.mutants import call_mutants
+from ipistate.scoring.task import Task
+from ipistate.scoring.trajectories import Trajectories
+from ipistate.scoring.verify_request import SeededRequest, reply
+from ipistate.tools import TOOLS, table_of, tool
+from ipistate.tools.strict import strict
+from ipistate.tools.transition import ToolCall
 
 
 WORLD = Environment.of(

@@ -21,8 +21,8 @@ from ipistate import (
     session_from_json,
     session_to_json,
 )
+from ipistate.cli.app import cli
 from ipistate.protocol.actions import STATUS_OF
-from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.operations import OPERATIONS
 from ipistate.protocol.records import (
@@ -31,9 +31,9 @@ from ipistate.protocol.records import (
     read_manifest,
     read_record,
 )
-from ipistate.sessions.state import EnvironmentCodec
-from ipistate.cli.app import cli
 from ipistate.server.settings import ServerSettings
+from ipistate.sessions.state import EnvironmentCodec
+from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
 
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -154,7 +154,7 @@ def test_fields():
         ipistate.Session(Environment.of({"a": {"b": 1}})).step("nope"),
         ipistate.Step(ToolCall("nope"), "text", Environment.of({})),
         ipistate.kernel.diff({"a": 1, "b": 2}, {"a": [1]}),
-        ipistate.Operation("add", ("a", 0), None),
+        ipistate.Change("add", ("a", 0), None),
         Injection.from_document(
             dict.fromkeys(
                 (

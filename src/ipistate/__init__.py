@@ -1,11 +1,5 @@
 """Immutable session state for indirect-prompt-injection environments."""
 
-from ipistate.sessions.codec import session_from_json, session_to_json
-from ipistate.sessions.state import IPICheckpointState
-from ipistate.kernel.codec import decode, encode, render
-from ipistate.kernel.diff import Diff, diff
-from ipistate.scoring.effects import Effects, assess
-from ipistate.kernel.environment import Environment
 from ipistate.errors import (
     CheckpointError,
     DecodeError,
@@ -14,16 +8,50 @@ from ipistate.errors import (
     IpiStateError,
     SchemaError,
 )
-from ipistate.scoring.injection import Injection
-from ipistate.scoring.metrics import aggregate
-from ipistate.kernel.change import Change
-from ipistate.scoring.resistance import Resistance, resistance
-from ipistate.sessions.session import IdempotencyError, Session, SessionRangeError, Step
-from ipistate.scoring.task import Task
-from ipistate.tools import TOOLS, Tool
-from ipistate.tools.transition import ToolCall, ToolError, Transition, call_tool, replay
-from ipistate.kernel.values import JsonArray, JsonObject, JsonValue, freeze, identical, thaw
-from ipistate.scoring.verifier import Verdict, verify
+from ipistate.kernel import (
+    Change,
+    Diff,
+    Environment,
+    JsonArray,
+    JsonObject,
+    JsonValue,
+    decode,
+    diff,
+    encode,
+    freeze,
+    identical,
+    render,
+    thaw,
+)
+from ipistate.scoring import (
+    Effects,
+    Injection,
+    Resistance,
+    Task,
+    Verdict,
+    aggregate,
+    assess,
+    resistance,
+    verify,
+)
+from ipistate.sessions import (
+    IdempotencyError,
+    IPICheckpointState,
+    Session,
+    SessionRangeError,
+    Step,
+    session_from_json,
+    session_to_json,
+)
+from ipistate.tools import (
+    TOOLS,
+    Tool,
+    ToolCall,
+    ToolError,
+    Transition,
+    call_tool,
+    replay,
+)
 
 
 __all__ = [

@@ -24,8 +24,9 @@ from report import Row, row
 from worlds import clinic, compact
 
 from ipistate import Environment
+from ipistate.coordination.participants import Participant
 from ipistate.protocol.actions import Export, Write
-from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
+from ipistate.protocol.control import Settings, handle, start
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.events import (
     ControlCalled,
@@ -33,11 +34,11 @@ from ipistate.protocol.events import (
     RequestArrived,
     RequestEnded,
 )
-from ipistate.protocol.control import Participant, Settings, handle, start
 from ipistate.protocol.operations import CommitBody, PrepareBody
 from ipistate.protocol.records import EncodedStates, SessionRecord
-from ipistate.sessions.state import EnvironmentCodec
 from ipistate.server.collector import paused, spare_the_old
+from ipistate.sessions.state import EnvironmentCodec
+from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
 
 
 SESSIONS = (60, 1_000)

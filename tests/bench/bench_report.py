@@ -15,12 +15,12 @@ from typing import Any
 
 from report import Row, duration
 
-from ipistate.kernel.codec import encode
 from ipistate.demo.trace import output_items
 from ipistate.generate import generate
+from ipistate.kernel.codec import encode
+from ipistate.kernel.values import JsonObject, trusted_object
 from ipistate.report.chunk import ReportLine, chunk
 from ipistate.tools.transition import replay
-from ipistate.kernel.values import JsonObject, trusted_object
 
 
 ROLLOUTS = 10_000

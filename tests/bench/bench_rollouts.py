@@ -18,15 +18,17 @@ from client import Connection
 from report import Row
 from servers import Served, served
 
+from ipistate.agents.items import input_messages
+from ipistate.agents.policy import PolicyReply
 from ipistate.generate import builtin
 from ipistate.kernel.codec import encode
-from ipistate.policies import PolicyReply, ScriptedPolicy, Scripts, input_messages
+from ipistate.kernel.values import JsonObject
+from ipistate.policies import ScriptedPolicy, Scripts
 from ipistate.rollouts.configuration import Configuration
 from ipistate.rollouts.records import RunFiles, opened
 from ipistate.rollouts.run import RunOrder, RunOutcome, run
 from ipistate.rollouts.tasks import TaskFile, open_tasks
 from ipistate.scoring.trajectories import by_row
-from ipistate.kernel.values import JsonObject
 
 
 _CONCURRENCY = 16

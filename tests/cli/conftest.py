@@ -8,21 +8,21 @@ import pytest
 
 from click.testing import CliRunner
 
-from ipistate.generate import builtin
-from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
-from ipistate.protocol.episode import EpisodeId
-from ipistate.protocol.records import EncodedStates, SessionRecord
-from ipistate.sessions.state import EnvironmentCodec
 from ipistate.cli.app import cli
-from ipistate.kernel.codec import encode
 from ipistate.demo.plan import plan
 from ipistate.demo.play import Recording
 from ipistate.demo.run import result_rows
 from ipistate.demo.scripts import builtin_scripts
 from ipistate.demo.trace import verify_request
-from ipistate.scoring.verify_request import VerifyRequest, reply
-from ipistate.tools.transition import replay
+from ipistate.generate import builtin
+from ipistate.kernel.codec import encode
 from ipistate.kernel.values import JsonObject
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.records import EncodedStates, SessionRecord
+from ipistate.scoring.verify_request import VerifyRequest, reply
+from ipistate.sessions.state import EnvironmentCodec
+from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
+from ipistate.tools.transition import replay
 
 
 @pytest.fixture

@@ -6,12 +6,13 @@ import json
 
 import pytest
 
-from ipistate import Environment, Session, builtin
-from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
+from ipistate import Environment, Session
+from ipistate.generate import builtin
 from ipistate.protocol.episode import EpisodeId
-from ipistate.sessions.codec import SessionCodec
 from ipistate.protocol.records import EncodedStates, SessionRecord
+from ipistate.sessions.codec import SessionCodec
 from ipistate.sessions.state import EnvironmentCodec
+from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
 
 
 WORLD = builtin.rows()[0].environment

@@ -7,10 +7,10 @@ import json
 import attrs
 import pytest
 
-from ipistate.generate import builtin
 from ipistate.cli import demo
 from ipistate.demo.changes import CollectionChange
 from ipistate.demo.connection import UnexpectedReplyError
+from ipistate.generate import builtin
 
 
 def test_tables_and_exit_code(run, tmp_path):

@@ -10,15 +10,15 @@ import sys
 import pytest
 
 from ipistate import Session, encode
-from ipistate.generate import builtin
-from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
-from ipistate.protocol.episode import EpisodeId
-from ipistate.sessions.codec import SessionCodec
-from ipistate.protocol.records import EncodedStates, SessionRecord
-from ipistate.sessions.state import EnvironmentCodec
 from ipistate.cli import migrate as module
-from ipistate.tools.strict import strict
+from ipistate.generate import builtin
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.records import EncodedStates, SessionRecord
+from ipistate.sessions.codec import SessionCodec
+from ipistate.sessions.state import EnvironmentCodec
+from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
 from ipistate.tools import TOOLS
+from ipistate.tools.strict import strict
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pytest
 from rich.console import Console
 
 from ipistate import Environment, ToolCall, freeze, replay
-from ipistate.generate import builtin
 from ipistate.cli import progress
 from ipistate.cli.files import numbered_lines
+from ipistate.generate import builtin
 
 
 def test_stored_rollouts_replay_without_divergence(run, write, stored):

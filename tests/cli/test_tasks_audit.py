@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ipistate.generate import builtin
-from ipistate.scoring.audit import Judgement, audit
 from ipistate.cli import tasks_audit
+from ipistate.generate import builtin
 from ipistate.kernel.codec import encode
 from ipistate.kernel.schema import unstructure
+from ipistate.scoring.audit import Judgement, audit
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from ipistate.generate import builtin
 from ipistate.cli.verify import contradictions
+from ipistate.generate import builtin
 from ipistate.kernel.values import freeze
 
 

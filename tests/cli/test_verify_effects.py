@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from ipistate.generate import builtin, replay
 from ipistate.cli.effects import HEADS
+from ipistate.generate import builtin
+from ipistate.tools.transition import replay
 
 
 def rollout(task, calls, *, reason=None, replies=True):

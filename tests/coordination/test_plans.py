@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.protocol.episode import EpisodeId
-from ipistate.protocol.operations import Call
 from ipistate.coordination import plans
 from ipistate.coordination.failures import (
     Failure,
@@ -23,6 +21,8 @@ from ipistate.coordination.plans import PlanOutcome
 from ipistate.coordination.replies import PreparedReport, PrepareReply
 from ipistate.coordination.results import ParticipantAnswer
 from ipistate.kernel.values import JsonObject
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.operations import Call
 
 
 NOW = 1_000_000.0

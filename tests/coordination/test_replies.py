@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from ipistate.protocol.episode import EpisodeId
 from ipistate.coordination.replies import (
     CommitReply,
     ForgetReply,
@@ -20,6 +19,7 @@ from ipistate.coordination.replies import (
 )
 from ipistate.errors import SchemaError
 from ipistate.kernel.schema import structure
+from ipistate.protocol.episode import EpisodeId
 
 
 REPORT = """{"ready": false, "blockers": ["ipi-3", "ipi-9-a1"], "blocker_count": 2,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.protocol.episode import EpisodeId
 from ipistate.coordination.scope import (
     clean_up_deadline,
     continued,
@@ -14,6 +13,7 @@ from ipistate.coordination.scope import (
     next_attempts,
     patience,
 )
+from ipistate.protocol.episode import EpisodeId
 
 
 episodes = st.builds(EpisodeId, st.sampled_from(["r", "s", "t"]), st.integers(0, 12))

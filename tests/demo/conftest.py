@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from ipistate.kernel.codec import encode
 from ipistate.demo.plan import plan
 from ipistate.demo.play import Recording
 from ipistate.demo.scripts import builtin_scripts
 from ipistate.demo.trace import verify_request
+from ipistate.kernel.codec import encode
+from ipistate.kernel.values import JsonObject
 from ipistate.scoring.verify_request import VerifyRequest, reply
 from ipistate.tools.transition import replay
-from ipistate.kernel.values import JsonObject
 
 
 @pytest.fixture(scope="session")

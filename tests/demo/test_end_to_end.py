@@ -12,7 +12,6 @@ import sys
 import pytest
 
 from ipistate import Task
-from ipistate.protocol.episode import EpisodeId
 from ipistate.coordination import CoordinationError
 from ipistate.demo import workplace
 from ipistate.demo.connection import Connection, UnexpectedReplyError
@@ -20,6 +19,7 @@ from ipistate.demo.control import DemoControl
 from ipistate.demo.play import Recording, play_on, play_to_cut
 from ipistate.demo.run import run
 from ipistate.demo.scripts import generated_scripts
+from ipistate.protocol.episode import EpisodeId
 from ipistate.rollouts import process
 from ipistate.rollouts.process import ServerFailedError, ServerProcess, serve
 

@@ -11,11 +11,11 @@ import sys
 import attrs
 import pytest
 
-from ipistate.kernel.codec import encode
 from ipistate.demo.full import run_full
 from ipistate.demo.plan import plan
 from ipistate.demo.scripts import builtin_scripts
 from ipistate.demo.workplace import Workplace
+from ipistate.kernel.codec import encode
 from ipistate.kernel.values import freeze
 
 

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from ipistate.generate import builtin
 from ipistate.demo.plan import plan
 from ipistate.demo.scripts import builtin_scripts
+from ipistate.generate import builtin
 
 
 def test_eighty_rollouts(rollouts):

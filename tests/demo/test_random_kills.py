@@ -15,12 +15,12 @@ import sys
 import attrs
 import pytest
 
-from ipistate.kernel.codec import encode
 from ipistate.demo.kills import run_rounds
 from ipistate.demo.plan import plan, plan_for
 from ipistate.demo.rounds import KillRound, RoundsReport, doubled, lost
 from ipistate.demo.scripts import builtin_scripts
 from ipistate.demo.workplace import Workplace
+from ipistate.kernel.codec import encode
 from ipistate.kernel.values import freeze
 
 

@@ -7,8 +7,8 @@ import json
 import attrs
 import pytest
 
-from ipistate.kernel.codec import encode
 from ipistate.demo.report import DemoReport, Evidence, compare
+from ipistate.kernel.codec import encode
 from ipistate.kernel.values import freeze
 
 

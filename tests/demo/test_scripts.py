@@ -6,8 +6,6 @@ import attrs
 import pytest
 
 from ipistate import Task, call_tool, freeze
-from ipistate.generate import builtin
-from ipistate.kernel.codec import render
 from ipistate.demo.plan import plan
 from ipistate.demo.scripts import (
     GENERATED,
@@ -16,6 +14,8 @@ from ipistate.demo.scripts import (
     generated_scripts,
     prompt,
 )
+from ipistate.generate import builtin
+from ipistate.kernel.codec import render
 from ipistate.kernel.values import JsonObject
 from ipistate.scoring.verifier import verify
 

@@ -8,12 +8,12 @@ from functools import cache
 
 import pytest
 
-from ipistate.scoring.audit import audit, trace_check
-from ipistate.kernel.codec import encode, render
-from ipistate.scoring.effects import Effects, assess
-from ipistate.scoring.effects.requirements import is_error
 from ipistate.generate import DOMAINS, Generated, generate
 from ipistate.generate.names import DESKS
+from ipistate.kernel.codec import encode, render
+from ipistate.scoring.audit import audit, trace_check
+from ipistate.scoring.effects import Effects, assess
+from ipistate.scoring.effects.requirements import is_error
 from ipistate.scoring.task import check_rows
 from ipistate.tools import RECORDS, TOOLS
 from ipistate.tools.transition import ToolCall, Transition, replay

@@ -14,8 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.scoring.audit import audit
-from ipistate.kernel.codec import encode
 from ipistate.errors import SchemaError
 from ipistate.generate import (
     DIFFICULTIES,
@@ -25,10 +23,12 @@ from ipistate.generate import (
     STRATEGIES,
     generate,
 )
+from ipistate.kernel.codec import encode
+from ipistate.scoring.audit import audit
 from ipistate.scoring.task import Task
-from ipistate.tools import RECORDS
 from ipistate.scoring.trajectories import Trajectories
 from ipistate.scoring.verification import STRICT_KEYS
+from ipistate.tools import RECORDS
 
 
 ALL = tuple(DOMAINS)

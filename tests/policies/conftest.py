@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
-from pathlib import Path
-
 import pytest
 
+from ipistate.agents.items import input_messages
 from ipistate.generate import builtin
+from ipistate.kernel.values import JsonObject
 from ipistate.policies import (
     Api,
     Endpoint,
@@ -16,15 +14,11 @@ from ipistate.policies import (
     RandomPolicy,
     ScriptedPolicy,
     Scripts,
-    input_messages,
 )
 from ipistate.scoring.traces import read_arguments
 from ipistate.scoring.trajectories import by_row
 from ipistate.tools.transition import call_tool
-from ipistate.kernel.values import JsonObject
 
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 URL = "http://model.test/v1"
 

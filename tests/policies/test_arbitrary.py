@@ -14,12 +14,12 @@ from jsonschema import Draft202012Validator
 
 from ipistate.generate import builtin
 from ipistate.kernel.codec import decode
+from ipistate.kernel.values import MAX_DEPTH, JsonObject, depth
 from ipistate.policies import RandomPolicy
 from ipistate.policies.arbitrary import MOST_CALLS
+from ipistate.scoring.traces import calls_of_items, read_arguments
 from ipistate.testing import json_values
 from ipistate.tools import TOOLS
-from ipistate.scoring.traces import calls_of_items, read_arguments
-from ipistate.kernel.values import MAX_DEPTH, JsonObject, depth
 
 
 ROWS = builtin.rows()

@@ -11,21 +11,14 @@ import httpx
 import pytest
 import stub
 
+from ipistate.agents.items import input_messages
+from ipistate.agents.policy import PolicyError, Usage
 from ipistate.generate import builtin
-from ipistate.policies import (
-    Api,
-    Patience,
-    PolicyError,
-    Sampling,
-    Usage,
-    for_row,
-    input_messages,
-    openai,
-)
+from ipistate.kernel.values import JsonObject
+from ipistate.policies import Api, Patience, Sampling, for_row, openai
 from ipistate.policies.openai import OpenAIPolicy
 from ipistate.policies.refusals import EndpointError, PassingError
 from ipistate.policies.wire import MAX_REPLY_BYTES
-from ipistate.kernel.values import JsonObject
 from ipistate.scoring.verifier import verify
 
 

@@ -9,8 +9,10 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 import stub
 
+from ipistate.agents.items import input_messages
+from ipistate.agents.policy import PolicyError
 from ipistate.generate import builtin
-from ipistate.policies import Api, Patience, PolicyError, input_messages, openai
+from ipistate.policies import Api, Patience, openai
 from ipistate.scoring.verifier import verify
 
 

@@ -10,15 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ipistate.agents.items import input_messages
+from ipistate.agents.policy import PolicyError
 from ipistate.generate import builtin
 from ipistate.kernel.codec import encode, render
-from ipistate.policies import PolicyError, ScriptedPolicy, Scripts, input_messages
-from ipistate.testing import json_objects
+from ipistate.kernel.values import JsonObject
+from ipistate.policies import ScriptedPolicy, Scripts
 from ipistate.scoring.traces import calls_of_items
 from ipistate.scoring.trajectories import Trajectories, by_row
-from ipistate.tools.transition import ToolCall
-from ipistate.kernel.values import JsonObject
 from ipistate.scoring.verifier import verify
+from ipistate.testing import json_objects
+from ipistate.tools.transition import ToolCall
 
 
 pytestmark = pytest.mark.anyio

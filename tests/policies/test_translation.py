@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ipistate.agents.policy import FILTERED, LENGTH, Usage
 from ipistate.errors import SchemaError
-from ipistate.policies import Api, Endpoint, Sampling, Usage, chat, responses
-from ipistate.agents.policy import FILTERED, LENGTH
-from ipistate.testing import json_strings, json_values
-from ipistate.scoring.traces import calls_of_items, calls_of_messages
 from ipistate.kernel.values import JsonObject, depth, freeze
+from ipistate.policies import Api, Endpoint, Sampling, chat, responses
+from ipistate.scoring.traces import calls_of_items, calls_of_messages
+from ipistate.testing import json_strings, json_values
 
 
 ASKED = [JsonObject({"role": "user", "content": "Look."})]

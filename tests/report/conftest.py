@@ -10,12 +10,12 @@ from html.parser import HTMLParser
 
 import pytest
 
+from ipistate.demo.trace import output_items
 from ipistate.generate import builtin
 from ipistate.kernel.codec import encode
-from ipistate.demo.trace import output_items
+from ipistate.kernel.values import JsonObject
 from ipistate.report import build
 from ipistate.tools.transition import replay
-from ipistate.kernel.values import JsonObject
 
 
 def played(index, way, **more):

@@ -6,23 +6,18 @@ import asyncio
 import subprocess
 import sys
 
-from pathlib import Path
-
 import pytest
 
+from acting import Watch, rows_of
+
 from ipistate.generate import builtin
+from ipistate.kernel.values import JsonObject
 from ipistate.policies import ScriptedPolicy, Scripts
 from ipistate.rollouts.configuration import Configuration
 from ipistate.rollouts.records import RunFiles, opened
 from ipistate.rollouts.run import RunOrder, run
 from ipistate.rollouts.tasks import open_tasks
 from ipistate.scoring.trajectories import by_row
-from ipistate.kernel.values import JsonObject
-
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from acting import Watch, rows_of
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ import re
 import attrs
 import pytest
 
-from ipistate.protocol.episode import EpisodeId
 from ipistate.errors import SchemaError
+from ipistate.protocol.episode import EpisodeId
 from ipistate.rollouts import connection
 from ipistate.rollouts.connection import (
     Channel,

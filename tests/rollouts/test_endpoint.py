@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-
-from pathlib import Path
-
 import pytest
 
 from acting import rows_of
 from click.testing import CliRunner
+from stub import MODEL, Stub, refusing, scripted
 
 from ipistate.cli.app import cli
 from ipistate.scoring.traces import calls_of
-
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "policies"))
-
-from stub import MODEL, Stub, refusing, scripted
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from ipistate.cli import run_progress as progress
-from ipistate.rollouts.tally import RunTally
 from ipistate.kernel.values import JsonObject
+from ipistate.rollouts.tally import RunTally
 
 
 ROW = JsonObject(

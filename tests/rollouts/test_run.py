@@ -9,15 +9,15 @@ import pytest
 
 from acting import Told, call, rows_of, saying, words
 
-from ipistate.generate import builtin
+from ipistate.agents.policy import PolicyError
 from ipistate.errors import CheckpointError
-from ipistate.scoring.verify_request import VerifyRequest
-from ipistate.policies import PolicyError
+from ipistate.generate import builtin
 from ipistate.rollouts.connection import ServerError
 from ipistate.rollouts.errors import RunFileError
 from ipistate.rollouts.lines import LineFile
 from ipistate.rollouts.records import RunFiles
 from ipistate.rollouts.runner import Ending, Runner
+from ipistate.scoring.verify_request import VerifyRequest
 
 
 def test_a_careful_run(played, careful, tmp_path):

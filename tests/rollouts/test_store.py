@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
+from ipistate.agents.agent_state import AgentState
+from ipistate.agents.conversation import Conversation
+from ipistate.errors import CheckpointError
+from ipistate.kernel.environment import Environment
+from ipistate.kernel.values import JsonObject
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.records import EncodedStates, SessionRecord
-from ipistate.sessions.state import EnvironmentCodec
-from ipistate.kernel.environment import Environment
-from ipistate.errors import CheckpointError
-from ipistate.agents.conversation import Conversation
-from ipistate.agents.agent_state import AgentState
 from ipistate.rollouts.store import Pair, Store
-from ipistate.kernel.values import JsonObject
+from ipistate.sessions.state import EnvironmentCodec
+from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
 
 
 EPISODE = EpisodeId("abc-0-0", 1)

@@ -11,8 +11,8 @@ from hashlib import sha256
 
 import pytest
 
-from ipistate.storage.checkpoint_directory import CheckpointDirectory
 from ipistate.protocol.records import EncodedStates
+from ipistate.storage.checkpoint_directory import CheckpointDirectory
 
 
 pytestmark = pytest.mark.anyio

@@ -5,18 +5,11 @@ from __future__ import annotations
 import errno
 import os
 
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-
+import durability
 import pytest
 
 
 pytestmark = pytest.mark.anyio
-
-_FILE = Path(__file__).parents[1] / "checkpoint" / "durability.py"
-_SPEC = spec_from_file_location("durability", _FILE)
-durability = module_from_spec(_SPEC)
-_SPEC.loader.exec_module(durability)
 
 WRITING, READING = durability.names_of_steps(durability.OURS[:1])
 READING.remove("read records 3")  # a small world needs no third

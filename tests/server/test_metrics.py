@@ -12,10 +12,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.routing import Route
 
-from ipistate.server.collector import Pauses
-from ipistate.tools.strict import strict
-from ipistate.tools import TOOLS
 from ipistate.kernel.values import JsonObject
+from ipistate.server.collector import Pauses
+from ipistate.tools import TOOLS
+from ipistate.tools.strict import strict
 
 
 pytestmark = pytest.mark.anyio

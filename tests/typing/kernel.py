@@ -33,8 +33,8 @@ from ipistate import (
     replay,
     verify,
 )
-from ipistate.kernel.diff import Count
 from ipistate.errors import Problem
+from ipistate.kernel.diff import Count
 from ipistate.tools.healthcare import Patient
 
 

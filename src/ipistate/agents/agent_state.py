@@ -6,14 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ipistate.kernel.codec import encode
 from ipistate.agents.conversation import Conversation
-from ipistate.kernel.schema import adopt_members, structure, unstructure
-from ipistate.kernel.values import EMPTY_OBJECT, JsonObject
+from ipistate.kernel import (
+    EMPTY_OBJECT,
+    JsonObject,
+    adopt_members,
+    encode,
+    structure,
+    unstructure,
+)
 
 
 if TYPE_CHECKING:
-    from ipistate.kernel.codec import Adopt
+    from ipistate.kernel import Adopt
 
 
 @attrs.frozen(kw_only=True)

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
-from ipistate.kernel.codec import encode
+from ipistate.agents.policy import PolicyReply, Usage
 from ipistate.errors import DecodeError, SchemaError
-from ipistate.policies import PolicyReply, Usage
-from ipistate.scoring.traces import read_arguments
-from ipistate.kernel.values import JsonObject, JsonValue, trusted_object
+from ipistate.kernel import JsonObject, JsonValue, encode, trusted_object
+from ipistate.scoring import read_arguments
 
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from ipistate.kernel.codec import encode
-from ipistate.kernel.values import (
+from ipistate.kernel import (
     JsonArray,
     JsonObject,
     JsonValue,
+    encode,
     is_array,
     is_object,
 )

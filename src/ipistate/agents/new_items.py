@@ -9,9 +9,15 @@ from itertools import chain
 from itertools import count as naturals
 from typing import TYPE_CHECKING, Final
 
-from ipistate.kernel.codec import render
 from ipistate.agents.items import asks, kind
-from ipistate.kernel.values import EMPTY_ARRAY, EMPTY_OBJECT, JsonArray, JsonObject, JsonValue
+from ipistate.kernel import (
+    EMPTY_ARRAY,
+    EMPTY_OBJECT,
+    JsonArray,
+    JsonObject,
+    JsonValue,
+    render,
+)
 
 
 if TYPE_CHECKING:

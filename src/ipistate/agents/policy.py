@@ -16,7 +16,7 @@ from ipistate.errors import IpiStateError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ipistate.kernel.values import JsonObject
+    from ipistate.kernel import JsonObject
 
 LENGTH: Final = "max_output_tokens"
 """Why a reply is incomplete: it is as long as it may be."""

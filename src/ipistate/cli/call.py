@@ -11,11 +11,8 @@ from ipistate.cli.exits import LEGEND, Exit, refusing
 from ipistate.cli.files import read_file
 from ipistate.cli.strictness import strict_tools
 from ipistate.cli.terminal import emit, plain
-from ipistate.kernel.codec import decode
-from ipistate.kernel.environment import Environment
-from ipistate.tools import TOOLS
-from ipistate.tools.transition import Transition, call_tool
-from ipistate.kernel.values import JsonObject, trusted_object
+from ipistate.kernel import Environment, JsonObject, decode, trusted_object
+from ipistate.tools import TOOLS, Transition, call_tool
 
 
 @click.command("call", epilog=LEGEND)

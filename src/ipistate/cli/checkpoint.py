@@ -9,21 +9,19 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import attrs
 import click
 
-from ipistate.storage.checkpoint_directory import KIND, CheckpointDirectory
-from ipistate.protocol.episode import SAFE_NAME
-from ipistate.sessions.codec import RecordedCodec, SessionCodec
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
 from ipistate.cli.strictness import strict_tools
 from ipistate.cli.terminal import amount, emit, plain, stdout_console, table
 from ipistate.errors import CheckpointError
+from ipistate.protocol import SAFE_NAME
+from ipistate.sessions import RecordedCodec, SessionCodec
+from ipistate.storage import KIND, CheckpointDirectory
 from ipistate.tools import TOOLS
 
 
 if TYPE_CHECKING:
-    from ipistate.sessions.log import RecordedSession
-    from ipistate.protocol.records import Manifest, SessionRecord
-    from ipistate.sessions.state import StateCodec
-    from ipistate.sessions.session import Session
+    from ipistate.protocol import Manifest, SessionRecord
+    from ipistate.sessions import RecordedSession, Session, StateCodec
 
 GYM: Final = "gym"
 DRIVING: Final = (

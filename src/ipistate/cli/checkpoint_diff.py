@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 import attrs
 import click
 
-from ipistate.storage.checkpoint_directory import KIND, CheckpointDirectory
-from ipistate.sessions.codec import RecordedCodec
 from ipistate.cli.checkpoint import participants
 from ipistate.cli.diff import document, summary
 from ipistate.cli.exits import LEGEND, Exit, refusing
 from ipistate.cli.terminal import amount, emit, note, one_line
-from ipistate.kernel.diff import Diff
-from ipistate.kernel.diff import diff as changes
-from ipistate.kernel.values import JsonObject, trusted_array, trusted_object
+from ipistate.kernel import Diff, JsonObject, trusted_array, trusted_object
+from ipistate.kernel import diff as changes
+from ipistate.sessions import RecordedCodec
+from ipistate.storage import KIND, CheckpointDirectory
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ipistate.sessions.log import RecordedSession
-    from ipistate.protocol.records import Restorable, SessionRecord
-    from ipistate.kernel.environment import Environment
+    from ipistate.kernel import Environment
+    from ipistate.protocol import Restorable, SessionRecord
+    from ipistate.sessions import RecordedSession
 
 Status = Literal["same", "different", "only in A", "only in B"]
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ipistate.cli.operation_table import Told, blocked, counted, keys
 from ipistate.cli.deployment import (
     ID,
     SECONDS,
@@ -18,12 +17,13 @@ from ipistate.cli.deployment import (
 )
 from ipistate.cli.episode_options import some, with_episodes
 from ipistate.cli.exits import LEGEND
+from ipistate.cli.operation_table import Told, blocked, counted, keys
 from ipistate.cli.terminal import amount, note
 
 
 if TYPE_CHECKING:
-    from ipistate.protocol.episode import EpisodeId
-    from ipistate.coordination import Coordinator
+    from ipistate.clients import Coordinator
+    from ipistate.protocol import EpisodeId
 
 _DIRECTORY: Final = click.argument("directory")
 

@@ -21,15 +21,19 @@ from ipistate.cli.files import check_writable, read_tasks
 from ipistate.cli.interrupt import run_interruptibly
 from ipistate.cli.progress import bar
 from ipistate.cli.terminal import emit, note
-from ipistate.kernel.codec import encode
-from ipistate.demo.full import run_full
-from ipistate.demo.kills import run_rounds
-from ipistate.demo.plan import DemoRollout, plan, plan_for
-from ipistate.demo.run import run
-from ipistate.demo.scripts import derive, generated_scripts
-from ipistate.demo.workplace import Workplace
+from ipistate.demo import (
+    DemoRollout,
+    Workplace,
+    derive,
+    generated_scripts,
+    plan,
+    plan_for,
+    run,
+    run_full,
+    run_rounds,
+)
 from ipistate.errors import IpiStateError
-from ipistate.kernel.values import freeze
+from ipistate.kernel import encode, freeze
 
 
 if TYPE_CHECKING:
@@ -38,8 +42,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from ipistate.cli.demo_tables import AnyReport
-    from ipistate.demo.play import Recording
-    from ipistate.demo.run import DemoWatcher
+    from ipistate.demo import DemoWatcher, Recording
 
 Demo: TypeAlias = "Callable[[Sequence[DemoRollout], Workplace, DemoWatcher], Coroutine[Any, Any, AnyReport]]"
 

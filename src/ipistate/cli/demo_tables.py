@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from rich.text import Text
 
 from ipistate.cli.terminal import amount, stdout_console, table
-from ipistate.demo.full_report import FullReport
-from ipistate.demo.rounds import RoundsReport
+from ipistate.demo import FullReport, RoundsReport
 
 
 if TYPE_CHECKING:
@@ -16,9 +15,14 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from ipistate.demo.full_report import DemoStage
-    from ipistate.demo.report import DemoOutcome, DemoReport, DomainLine, Outcomes
-    from ipistate.demo.rounds import RoundsLine
+    from ipistate.demo import (
+        DemoOutcome,
+        DemoReport,
+        DemoStage,
+        DomainLine,
+        Outcomes,
+        RoundsLine,
+    )
 
 
 MOST_WORLDS: Final = 50

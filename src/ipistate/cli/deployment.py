@@ -11,24 +11,22 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 import click
 
-from ipistate.protocol.operations import Call
-from ipistate.cli.operation_table import Told
 from ipistate.cli.exits import Exit, RefusedInputError
 from ipistate.cli.interrupt import run_interruptibly
+from ipistate.cli.operation_table import Told
 from ipistate.cli.terminal import note
 from ipistate.cli.tokens import secret_of
+from ipistate.clients import ControlClient, Coordinator, discover_urls
 from ipistate.coordination import (
-    ControlClient,
-    Coordinator,
     DiscoveryError,
     Failure,
     Kind,
     OperationFailedError,
     RestoreFailedError,
     ServerAddress,
-    discover_urls,
 )
 from ipistate.errors import SchemaError
+from ipistate.protocol import Call
 
 
 if TYPE_CHECKING:

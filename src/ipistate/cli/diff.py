@@ -10,15 +10,19 @@ import click
 from ipistate.cli.exits import LEGEND, Exit, refusing
 from ipistate.cli.files import check_one_stdin, read_file
 from ipistate.cli.terminal import amount, emit, one_line
-from ipistate.kernel.diff import Diff, diff
-from ipistate.kernel.environment import Environment
 from ipistate.errors import json_path
-from ipistate.kernel.values import JsonObject, trusted_array, trusted_object
+from ipistate.kernel import (
+    Diff,
+    Environment,
+    JsonObject,
+    diff,
+    trusted_array,
+    trusted_object,
+)
 
 
 if TYPE_CHECKING:
-    from ipistate.kernel.diff import Count
-    from ipistate.kernel.change import Change
+    from ipistate.kernel import Change, Count
 
 
 @click.command("diff", epilog=LEGEND)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ipistate.cli.terminal import table
-from ipistate.scoring.resistance import Resistance, resistance
+from ipistate.scoring import Resistance, resistance
 
 
 if TYPE_CHECKING:
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from ipistate.scoring.effects import Effects
-    from ipistate.scoring.effects.report import WorldChange
-    from ipistate.scoring.injection import Injection
+    from ipistate.scoring import Effects, Injection, WorldChange
 
 HEADS = (
     *("rollouts", "n", "effective", "attempted only", "other route", "resisted"),

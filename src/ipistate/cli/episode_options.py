@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ipistate.protocol.episode import EpisodeId
 from ipistate.cli.exits import refusing
 from ipistate.cli.files import numbered_lines
 from ipistate.errors import SchemaError
+from ipistate.protocol import EpisodeId
 
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 import click
 
 from ipistate.cli.exits import RefusedInputError, refusing, shown
-from ipistate.scoring.task import Task
+from ipistate.scoring import Task
 
 
 if TYPE_CHECKING:

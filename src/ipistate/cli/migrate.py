@@ -11,25 +11,22 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import attrs
 import click
 
-from ipistate.storage.checkpoint_directory import KIND, CheckpointDirectory, StopFlag
-from ipistate.sessions.codec import SessionCodec
-from ipistate.sessions.log import RecordedSession
-from ipistate.protocol.records import EncodedStates
-from ipistate.sessions.state import IPICheckpointState
 from ipistate.cli.checkpoint import GYM, participants
 from ipistate.cli.exits import LEGEND, RefusedInputError, refusing
 from ipistate.cli.strictness import strict_tools
 from ipistate.cli.terminal import amount, emit, note, plain
+from ipistate.protocol import EncodedStates
+from ipistate.sessions import IPICheckpointState, RecordedSession, SessionCodec
+from ipistate.storage import KIND, CheckpointDirectory, StopFlag
 from ipistate.tools import TOOLS
 
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-    from ipistate.protocol.records import Restorable
-    from ipistate.sessions.state import StateCodec
-    from ipistate.kernel.codec import Adopt
-    from ipistate.sessions.session import Session
+    from ipistate.kernel import Adopt
+    from ipistate.protocol import Restorable
+    from ipistate.sessions import Session, StateCodec
     from ipistate.tools import Tool
 
 

@@ -11,15 +11,14 @@ import click
 
 from ipistate.cli.terminal import emit, plain, stdout_console, table
 from ipistate.coordination import Participant
-from ipistate.kernel.schema import unstructure
+from ipistate.kernel import unstructure
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ipistate.protocol.episode import EpisodeId
-    from ipistate.coordination import Failure, ParticipantAnswer
-    from ipistate.coordination.replies import PreparedReport
+    from ipistate.coordination import Failure, ParticipantAnswer, PreparedReport
+    from ipistate.protocol import EpisodeId
 
 LISTED: Final = ("blockers", "restarts")
 """Members that stand below the table."""

@@ -16,6 +16,7 @@ import click
 from ipistate.cli.exits import RefusedInputError, refusing
 from ipistate.cli.files import numbered_lines
 from ipistate.errors import SchemaError
+from ipistate.kernel import EMPTY_OBJECT, JsonObject
 from ipistate.policies import (
     POLICIES,
     Api,
@@ -28,15 +29,14 @@ from ipistate.policies import (
     api_key,
     policy_of,
 )
-from ipistate.scoring.trajectories import Trajectories, by_row
-from ipistate.kernel.values import EMPTY_OBJECT, JsonObject
+from ipistate.scoring import Trajectories, by_row
 
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
-    from ipistate.policies import Policy
-    from ipistate.rollouts.tasks import TaskFile
+    from ipistate.agents import Policy
+    from ipistate.rollouts import TaskFile
 
 SCRIPTED: Final = frozenset({"careful", "gullible"})
 _ENDING: Final = ".trajectories.jsonl"

@@ -13,8 +13,8 @@ from ipistate.cli.replayed import Replayed, Totals, replayed
 from ipistate.cli.rollouts import TaskIndex
 from ipistate.cli.strictness import strict_tools
 from ipistate.cli.terminal import amount, emit
+from ipistate.kernel import JsonObject, trusted_array, trusted_object
 from ipistate.tools import TOOLS
-from ipistate.kernel.values import JsonObject, trusted_array, trusted_object
 
 
 if TYPE_CHECKING:

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Final, Literal
 import attrs
 
 from ipistate.cli.rollouts import read_rollout
-from ipistate.kernel.diff import diff
-from ipistate.kernel.environment import Environment
 from ipistate.errors import IpiStateError
-from ipistate.scoring.renaming import Renaming
-from ipistate.scoring.retrace import Executed, Refusal, Retrace, retrace
+from ipistate.kernel import (
+    Environment,
+    JsonObject,
+    diff,
+    freeze,
+    trusted_array,
+    trusted_object,
+)
+from ipistate.scoring import Executed, Refusal, Renaming, Retrace, calls_of, retrace
 from ipistate.tools import TOOLS, Tool
-from ipistate.scoring.traces import calls_of
-from ipistate.kernel.values import JsonObject, freeze, trusted_array, trusted_object
 
 
 if TYPE_CHECKING:
@@ -23,9 +26,8 @@ if TYPE_CHECKING:
 
     from ipistate.cli.files import NumberedLine
     from ipistate.cli.rollouts import TaskIndex
-    from ipistate.kernel.diff import Diff
-    from ipistate.scoring.divergence import Divergence
-    from ipistate.kernel.values import JsonArray
+    from ipistate.kernel import Diff, JsonArray
+    from ipistate.scoring import Divergence
 
 Status = Literal["same", "different", "no world", "refused"]
 

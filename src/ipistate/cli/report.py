@@ -26,19 +26,15 @@ from ipistate.cli.progress import Reading, reading
 from ipistate.cli.rollouts import TaskIndex, complete, with_world
 from ipistate.cli.terminal import amount, emit, note
 from ipistate.errors import SchemaError
-from ipistate.report import Source, write
-from ipistate.report.chunk import ReportLine
-from ipistate.report.work import Here, Processes
+from ipistate.report import Here, Processes, ReportLine, Source, write
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from ipistate.report import Run
-    from ipistate.report.chunk import Broken
-    from ipistate.report.runs import Worker
-    from ipistate.kernel.values import JsonObject
+    from ipistate.kernel import JsonObject
+    from ipistate.report import Broken, Run, Worker
 
 LONGEST_LINE: Final = 256 * 2**20
 """Bytes of a line beyond which a file is taken to be something else."""

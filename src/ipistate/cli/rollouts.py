@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 import attrs
 
-from ipistate.kernel.codec import decode_as, encode
 from ipistate.errors import SchemaError, preview
-from ipistate.kernel.schema import adopt_members
-from ipistate.scoring.task import Task
-from ipistate.kernel.values import (
+from ipistate.kernel import (
     JsonArray,
     JsonObject,
     JsonValue,
+    adopt_members,
+    decode_as,
+    encode,
     trusted_array,
     trusted_object,
 )
+from ipistate.scoring import Task
 
 
 if TYPE_CHECKING:

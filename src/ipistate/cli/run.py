@@ -20,12 +20,19 @@ from ipistate.cli.run_progress import RunProgress, run_progress
 from ipistate.cli.terminal import amount, emit, note
 from ipistate.cli.tokens import secret_of
 from ipistate.errors import IpiStateError
-from ipistate.rollouts.configuration import Configuration
-from ipistate.rollouts.connection import Server
-from ipistate.rollouts.records import Records, RunFiles, opened
-from ipistate.rollouts.run import RunOrder, RunOutcome, run
-from ipistate.rollouts.runner import Ending, Runner
-from ipistate.rollouts.tasks import open_tasks
+from ipistate.rollouts import (
+    Configuration,
+    Ending,
+    Records,
+    RunFiles,
+    Runner,
+    RunOrder,
+    RunOutcome,
+    Server,
+    open_tasks,
+    opened,
+    run,
+)
 
 
 if TYPE_CHECKING:

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import TaskID
 
-    from ipistate.rollouts.rollout import Rollout
-    from ipistate.rollouts.tally import RunTally
-    from ipistate.kernel.values import JsonObject
+    from ipistate.kernel import JsonObject
+    from ipistate.rollouts import Rollout, RunTally
 
 LINE_SECONDS: Final = 5.0
 _TICKS: Final = 4

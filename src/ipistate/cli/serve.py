@@ -11,13 +11,19 @@ import click
 
 from starlette.datastructures import Secret
 
-from ipistate.protocol.operations import MAX_IDS
 from ipistate.cli.exits import LEGEND, MissingExtraError, RefusedInputError
 from ipistate.cli.strictness import strict_tools
 from ipistate.cli.tokens import secret_in, secret_of, warn_of_readers
-from ipistate.server.logs import LogForm, LogLevel, configure
-from ipistate.server.serve import TooManyWorkersError, run
-from ipistate.server.settings import MEBIBYTE, ServerSettings
+from ipistate.protocol import MAX_IDS
+from ipistate.server import (
+    MEBIBYTE,
+    LogForm,
+    LogLevel,
+    ServerSettings,
+    TooManyWorkersError,
+    configure,
+    run,
+)
 from ipistate.tools import TOOLS
 
 

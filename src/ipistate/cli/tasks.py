@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
-from ipistate.generate import builtin
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError
 from ipistate.cli.files import read_file
 from ipistate.cli.tasks_audit import command as audit
 from ipistate.cli.tasks_generate import command as generate
 from ipistate.cli.tasks_stats import command as stats
 from ipistate.cli.terminal import amount, emit, plain, stdout_console, table
-from ipistate.kernel.codec import render
-from ipistate.demo.scripts import DemoScript, builtin_scripts, prompt
-from ipistate.scoring.task import check_rows
+from ipistate.demo import DemoScript, builtin_scripts, prompt
+from ipistate.generate import builtin
+from ipistate.kernel import render
+from ipistate.scoring import check_rows
 
 
 if TYPE_CHECKING:

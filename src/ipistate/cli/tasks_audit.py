@@ -9,22 +9,20 @@ import click
 
 from rich.progress import MofNCompleteColumn
 
-from ipistate.generate import builtin
-from ipistate.scoring.audit import RowAudit, audit
 from ipistate.cli.exits import LEGEND, Exit, refusing
 from ipistate.cli.files import numbered_lines, read_tasks
 from ipistate.cli.progress import bar
 from ipistate.cli.terminal import amount, emit, note, plain, stdout_console, table
-from ipistate.kernel.codec import render
-from ipistate.demo.scripts import builtin_scripts
-from ipistate.scoring.trajectories import Trajectories, by_row
+from ipistate.demo import builtin_scripts
+from ipistate.generate import builtin
+from ipistate.kernel import render
+from ipistate.scoring import RowAudit, Trajectories, audit, by_row
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ipistate.scoring.audit import Judged
-    from ipistate.scoring.task import Task
+    from ipistate.scoring import Judged, Task
 
 _UNSOUND = {
     "benign_rejected": "the benign trajectory itself is not accepted",

@@ -11,10 +11,10 @@ import click
 
 from rich.progress import MofNCompleteColumn
 
+from ipistate.cli.atomic_file import check_new, new_file
 from ipistate.cli.exits import LEGEND
 from ipistate.cli.progress import bar
 from ipistate.cli.terminal import amount, note
-from ipistate.cli.atomic_file import check_new, new_file
 from ipistate.generate import DEFAULT_SIZE, DOMAINS, LARGEST, SMALLEST, generate
 
 

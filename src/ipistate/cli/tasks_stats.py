@@ -11,12 +11,12 @@ from ipistate.cli.exits import LEGEND, refusing
 from ipistate.cli.files import numbered_lines, size_of
 from ipistate.cli.progress import reading
 from ipistate.cli.terminal import amount, emit, stdout_console, table
-from ipistate.generate.stats import RowTally
-from ipistate.scoring.task import Task
+from ipistate.generate import RowTally
+from ipistate.scoring import Task
 
 
 if TYPE_CHECKING:
-    from ipistate.generate.stats import Statistics
+    from ipistate.generate import Statistics
 
 
 @click.command("stats", epilog=LEGEND)

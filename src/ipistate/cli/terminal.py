@@ -16,8 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ipistate.kernel.codec import encode
-from ipistate.kernel.values import freeze
+from ipistate.kernel import encode, freeze
 
 
 if TYPE_CHECKING:

@@ -21,16 +21,14 @@ from ipistate.cli.files import check_one_stdin, numbered_lines, read_tasks
 from ipistate.cli.rollouts import TaskIndex, complete, read_rollout, with_world
 from ipistate.cli.terminal import amount, emit, plain, stdout_console
 from ipistate.errors import IpiStateError, preview
-from ipistate.scoring.verify_request import SeededRequest, VerifyRequest
-from ipistate.scoring.traces import TRUNCATED
-from ipistate.kernel.values import JsonArray, JsonObject, JsonValue
+from ipistate.kernel import JsonArray, JsonObject, JsonValue
+from ipistate.scoring import TRUNCATED, SeededRequest, VerifyRequest
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from ipistate.scoring.effects import Effects
-    from ipistate.scoring.verifier import Verdict
+    from ipistate.scoring import Effects, Verdict
 
 Status = Literal["same", "scored", "different", "not scored", "refused"]
 

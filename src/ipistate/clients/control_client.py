@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import httpx
 
-from ipistate.kernel.codec import decode, encode
-from ipistate.coordination.failures import Failure, FailureReason
+from ipistate.coordination import Failure, FailureReason
 from ipistate.errors import DecodeError, SchemaError, preview
-from ipistate.kernel.schema import structure
-from ipistate.kernel.values import freeze, is_object
+from ipistate.kernel import decode, encode, freeze, is_object, structure
 
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from ipistate.coordination.participants import ServerAddress
+    from ipistate.coordination import ServerAddress
 
 R = TypeVar("R")
 

@@ -7,32 +7,39 @@ import time
 
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from ipistate.protocol.operations import Call
-from ipistate.coordination import plans
-from ipistate.coordination.failures import Failure, OperationFailedError
-from ipistate.coordination.orders import ordered
-from ipistate.coordination.plans import Broadcast, Plan, PlanOutcome
-from ipistate.coordination.replies import StatusReply
-from ipistate.coordination.results import ParticipantAnswer, Statuses
-from ipistate.coordination.scope import STATUS_SECONDS, patience
+from ipistate.coordination import (
+    STATUS_SECONDS,
+    Broadcast,
+    Failure,
+    OperationFailedError,
+    ParticipantAnswer,
+    Plan,
+    PlanOutcome,
+    Statuses,
+    StatusReply,
+    ordered,
+    patience,
+    plans,
+)
+from ipistate.protocol import Call
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import PurePath
 
-    from ipistate.protocol.episode import EpisodeId
     from ipistate.clients.control_client import ControlClient
-    from ipistate.coordination.participants import Participant
-    from ipistate.coordination.results import (
+    from ipistate.coordination import (
         Committed,
         Forgotten,
+        Participant,
         Prepared,
         Renewed,
         Restored,
         Resumed,
         Retired,
     )
+    from ipistate.protocol import EpisodeId
 
 R = TypeVar("R")
 

@@ -7,16 +7,17 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from ipistate.coordination.failures import DiscoveryError, Failure
-from ipistate.coordination.orders import ordered
-from ipistate.coordination.participants import (
+from ipistate.coordination import (
+    STATUS_SECONDS,
+    DiscoveryError,
+    Failure,
+    Introduction,
     Kind,
     Participant,
     ServerAddress,
     addresses,
+    ordered,
 )
-from ipistate.coordination.replies import Introduction
-from ipistate.coordination.scope import STATUS_SECONDS
 
 
 if TYPE_CHECKING:

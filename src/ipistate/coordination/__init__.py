@@ -3,20 +3,7 @@
 Needs the ``client`` extra.
 """
 
-from __future__ import annotations
-
-
-try:
-    import httpx as _httpx
-except ModuleNotFoundError as _error:
-    raise ModuleNotFoundError(
-        "ipistate.coordination needs httpx: pip install 'ipistate[client]'",
-        name=_error.name,
-    ) from _error
-
-from ipistate.clients.control_client import ControlClient
-from ipistate.clients.coordinator import CoordinationWatcher, Coordinator
-from ipistate.clients.discovery import discover, discover_urls
+from ipistate.coordination import plans
 from ipistate.coordination.failures import (
     CoordinationError,
     DiscoveryError,
@@ -25,7 +12,21 @@ from ipistate.coordination.failures import (
     OperationFailedError,
     RestoreFailedError,
 )
-from ipistate.coordination.participants import Kind, Participant, ServerAddress
+from ipistate.coordination.orders import ordered
+from ipistate.coordination.participants import (
+    Kind,
+    Participant,
+    ServerAddress,
+    addresses,
+)
+from ipistate.coordination.plans import Broadcast, Plan, PlanOutcome
+from ipistate.coordination.replies import (
+    CommitReply,
+    Introduction,
+    PreparedReport,
+    RestoreReply,
+    StatusReply,
+)
 from ipistate.coordination.results import (
     Committed,
     Forgotten,
@@ -37,32 +38,39 @@ from ipistate.coordination.results import (
     Retired,
     Statuses,
 )
+from ipistate.coordination.scope import STATUS_SECONDS, patience
 
-
-del _httpx
 
 __all__ = [
+    "STATUS_SECONDS",
+    "Broadcast",
+    "CommitReply",
     "Committed",
-    "ControlClient",
     "CoordinationError",
-    "CoordinationWatcher",
-    "Coordinator",
     "DiscoveryError",
     "Failure",
     "FailureReason",
     "Forgotten",
+    "Introduction",
     "Kind",
     "OperationFailedError",
     "Participant",
     "ParticipantAnswer",
+    "Plan",
+    "PlanOutcome",
     "Prepared",
+    "PreparedReport",
     "Renewed",
     "RestoreFailedError",
+    "RestoreReply",
     "Restored",
     "Resumed",
     "Retired",
     "ServerAddress",
+    "StatusReply",
     "Statuses",
-    "discover",
-    "discover_urls",
+    "addresses",
+    "ordered",
+    "patience",
+    "plans",
 ]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import attrs
 
-from ipistate.protocol.operations import Call
 from ipistate.coordination import requests
 from ipistate.coordination.failures import (
     Failure,
@@ -39,15 +38,16 @@ from ipistate.coordination.results import (
     Retired,
 )
 from ipistate.coordination.scope import clean_up_deadline, continued, next_attempts
+from ipistate.protocol import Call
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ipistate.protocol.episode import EpisodeId
     from ipistate.coordination.orders import Stage
     from ipistate.coordination.participants import Participant
     from ipistate.coordination.replies import PrepareReply
+    from ipistate.protocol import EpisodeId
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ipistate.protocol.episode import EpisodeId
 from ipistate.coordination.participants import Kind
 from ipistate.coordination.scope import episodes_of
 from ipistate.errors import SchemaError
-from ipistate.kernel.schema import refuse
-from ipistate.kernel.values import EMPTY_OBJECT, JsonObject
+from ipistate.kernel import EMPTY_OBJECT, JsonObject, refuse
+from ipistate.protocol import EpisodeId
 
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import attrs
 
-from ipistate.protocol.operations import Call
 from ipistate.coordination.replies import (
     CommitReply,
     ForgetReply,
@@ -19,13 +18,14 @@ from ipistate.coordination.replies import (
     ResumeReply,
     RetireReply,
 )
-from ipistate.kernel.values import JsonObject
+from ipistate.kernel import JsonObject
+from ipistate.protocol import Call
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ipistate.protocol.episode import EpisodeId
+    from ipistate.protocol import EpisodeId
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)

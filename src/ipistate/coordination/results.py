@@ -23,8 +23,8 @@ from ipistate.coordination.scope import episodes_of, in_order
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ipistate.protocol.episode import EpisodeId
     from ipistate.coordination.participants import Participant
+    from ipistate.protocol import EpisodeId
 
 R_co = TypeVar("R_co", covariant=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol import EpisodeId
 
 
 if TYPE_CHECKING:

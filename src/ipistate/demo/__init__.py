@@ -4,3 +4,46 @@ Scripted agents play task rows over HTTP; the server is killed in the middle, a 
 restores the checkpoint, and every reply is compared with an uninterrupted run. Needs the
 ``cli`` extra; ``ipistate demo`` is its command.
 """
+
+from ipistate.demo.full import run_full
+from ipistate.demo.full_report import DemoStage, FullReport
+from ipistate.demo.kills import run_rounds
+from ipistate.demo.plan import DemoRollout, plan, plan_for
+from ipistate.demo.play import Recording
+from ipistate.demo.report import DemoOutcome, DemoReport, DomainLine, Outcomes
+from ipistate.demo.rounds import RoundsLine, RoundsReport
+from ipistate.demo.run import DemoWatcher, run
+from ipistate.demo.scripts import (
+    DemoScript,
+    builtin_scripts,
+    derive,
+    generated_scripts,
+    prompt,
+)
+from ipistate.demo.workplace import Workplace
+
+
+__all__ = [
+    "DemoOutcome",
+    "DemoReport",
+    "DemoRollout",
+    "DemoScript",
+    "DemoStage",
+    "DemoWatcher",
+    "DomainLine",
+    "FullReport",
+    "Outcomes",
+    "Recording",
+    "RoundsLine",
+    "RoundsReport",
+    "Workplace",
+    "builtin_scripts",
+    "derive",
+    "generated_scripts",
+    "plan",
+    "plan_for",
+    "prompt",
+    "run",
+    "run_full",
+    "run_rounds",
+]

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ipistate.kernel.values import JsonArray, JsonObject, JsonValue, identical
+from ipistate.kernel import JsonArray, JsonObject, JsonValue, identical
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ipistate.kernel.environment import Environment
+    from ipistate.kernel import Environment
 
 _WHOLE: Final = ("",)
 

@@ -7,14 +7,14 @@ from urllib.parse import quote
 
 import httpx
 
-from ipistate.kernel.codec import decode
 from ipistate.errors import IpiStateError
+from ipistate.kernel import decode
 
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from ipistate.protocol.episode import EpisodeId
+    from ipistate.protocol import EpisodeId
 
 CALL_SECONDS: Final = 30.0
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from ipistate.protocol.episode import EpisodeId
-    from ipistate.coordination import Coordinator
-    from ipistate.coordination.replies import CommitReply, RestoreReply
+    from ipistate.clients import Coordinator
+    from ipistate.coordination import CommitReply, RestoreReply
+    from ipistate.protocol import EpisodeId
 
 DEADLINE_SECONDS: Final = 30.0
 

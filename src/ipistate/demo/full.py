@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ipistate.kernel.codec import encode
 from ipistate.demo.full_report import DemoStage, FullReport, Retirement
 from ipistate.demo.play import (
     Recording,
@@ -22,19 +21,18 @@ from ipistate.demo.play import (
 from ipistate.demo.report import compare_all
 from ipistate.demo.run import both, result_rows, without_interruption
 from ipistate.demo.workplace import CONCURRENCY, exports_in
-from ipistate.kernel.schema import unstructure
-from ipistate.kernel.values import freeze
+from ipistate.kernel import encode, freeze, unstructure
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from ipistate.protocol.episode import EpisodeId
-    from ipistate.coordination.replies import CommitReply
+    from ipistate.coordination import CommitReply
     from ipistate.demo.plan import DemoRollout
     from ipistate.demo.run import DemoWatcher
     from ipistate.demo.workplace import Served, SessionExport, Workplace
+    from ipistate.protocol import EpisodeId
 
 RETIRED_OF: Final = 10
 """One of so many rollouts at the checkpoint is retired, and at least one."""

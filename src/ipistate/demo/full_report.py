@@ -8,8 +8,8 @@ from typing import Any
 
 import attrs
 
-from ipistate.protocol.episode import EpisodeId
 from ipistate.demo.report import REPORT_VERSION, Outcomes
+from ipistate.protocol import EpisodeId
 
 
 @attrs.frozen(kw_only=True)

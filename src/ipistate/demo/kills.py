@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from ipistate.storage.checkpoint_directory import CheckpointDirectory
 from ipistate.coordination import CoordinationError
 from ipistate.demo.play import continuing, play_all, play_to_cut, play_until
 from ipistate.demo.report import compare_all
@@ -32,6 +31,7 @@ from ipistate.demo.rounds import (
 from ipistate.demo.run import without_interruption
 from ipistate.demo.workplace import CONCURRENCY, INSTANCE, exports_in
 from ipistate.errors import CheckpointError
+from ipistate.storage import CheckpointDirectory
 
 
 if TYPE_CHECKING:

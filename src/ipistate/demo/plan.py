@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ipistate.protocol.episode import EpisodeId
 from ipistate.demo.scripts import AGENTS, Agent, DemoScript
+from ipistate.protocol import EpisodeId
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ipistate.scoring.task import Task
-    from ipistate.tools.transition import ToolCall
+    from ipistate.scoring import Task
+    from ipistate.tools import ToolCall
 
 
 @attrs.frozen(kw_only=True)

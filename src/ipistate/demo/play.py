@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 import httpx
 
-from ipistate.kernel.codec import encode
 from ipistate.demo.connection import UnexpectedReplyError
 from ipistate.demo.trace import verify_request
+from ipistate.kernel import encode
 
 
 if TYPE_CHECKING:

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
-from ipistate.kernel.codec import decode
 from ipistate.demo.changes import CollectionChange, changes
-from ipistate.tools.transition import replay
+from ipistate.kernel import decode
+from ipistate.tools import replay
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ipistate.protocol.episode import EpisodeId
     from ipistate.demo.plan import DemoRollout
     from ipistate.demo.play import Recording
     from ipistate.demo.workplace import SessionExport
-    from ipistate.kernel.environment import Environment
+    from ipistate.kernel import Environment
+    from ipistate.protocol import EpisodeId
 
 REPORT_VERSION: Final = 1
 

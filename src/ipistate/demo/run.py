@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 import attrs
 
-from ipistate.kernel.codec import decode, encode
 from ipistate.demo.play import Recording, continuing, play, play_all, play_to_cut
 from ipistate.demo.report import DemoReport, Evidence, compare_all
 from ipistate.demo.trace import verify_request
 from ipistate.demo.workplace import CONCURRENCY, Workplace, exports_in
-from ipistate.kernel.schema import unstructure
-from ipistate.kernel.values import trusted_object
+from ipistate.kernel import decode, encode, trusted_object, unstructure
 
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping, Sequence
 
     from ipistate.demo.plan import DemoRollout
-    from ipistate.kernel.values import JsonObject
+    from ipistate.kernel import JsonObject
 
 L = TypeVar("L")
 R = TypeVar("R")

@@ -12,21 +12,17 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 import attrs
 
-from ipistate.generate import builtin
-from ipistate.kernel.codec import render
-from ipistate.generate import DOMAINS, generate
-from ipistate.tools import TOOLS
-from ipistate.tools.transition import ToolCall, call_tool, replay
-from ipistate.kernel.values import JsonArray, JsonObject, JsonValue, identical
+from ipistate.generate import DOMAINS, builtin, generate
+from ipistate.kernel import JsonArray, JsonObject, JsonValue, identical, render
+from ipistate.tools import TOOLS, ToolCall, call_tool, replay
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ipistate.kernel.environment import Environment
-    from ipistate.scoring.task import Task
-    from ipistate.tools.registry import Tool
-    from ipistate.scoring.trajectories import Trajectories
+    from ipistate.kernel import Environment
+    from ipistate.scoring import Task, Trajectories
+    from ipistate.tools import Tool
 
 Agent = Literal["careful", "gullible"]
 AGENTS: Final[tuple[Agent, ...]] = ("careful", "gullible")

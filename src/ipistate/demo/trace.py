@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ipistate.kernel.codec import render
-from ipistate.kernel.values import JsonObject, trusted_object
+from ipistate.kernel import JsonObject, render, trusted_object
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ipistate.demo.plan import DemoRollout
-    from ipistate.tools.transition import ToolCall
+    from ipistate.tools import ToolCall
 
 _CLOSING: Final = "Done."
 

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ipistate.storage.checkpoint_directory import CheckpointDirectory
-from ipistate.sessions.state import EnvironmentCodec
-from ipistate.coordination import ControlClient, Coordinator, discover_urls
+from ipistate.clients import ControlClient, Coordinator, discover_urls
 from ipistate.demo.connection import Connection
 from ipistate.demo.control import DemoControl
-from ipistate.kernel.environment import Environment
-from ipistate.rollouts.process import ServerProcess, serve
+from ipistate.kernel import Environment
+from ipistate.rollouts import ServerProcess, serve
+from ipistate.sessions import EnvironmentCodec
+from ipistate.storage import CheckpointDirectory
 
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
     from pathlib import Path
 
-    from ipistate.protocol.episode import EpisodeId
+    from ipistate.protocol import EpisodeId
 
 INSTANCE: Final = "ipi"
 CONCURRENCY: Final = 16

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ipistate.kernel.environment import Environment
-from ipistate.generate.draw import Draw
 from ipistate.generate.draft import WorldDraft
+from ipistate.generate.draw import Draw
 from ipistate.generate.strategies import (
     DIFFICULTIES,
     STRATEGIES,
@@ -17,11 +16,9 @@ from ipistate.generate.strategies import (
     templates,
 )
 from ipistate.generate.wording import hidden, system_prompt, user_prompt
-from ipistate.scoring.injection import Injection
-from ipistate.scoring.task import Task
+from ipistate.kernel import Environment, JsonArray, JsonObject
+from ipistate.scoring import Injection, Task, Trajectories
 from ipistate.tools import TOOLS, Tool, function_definition
-from ipistate.scoring.trajectories import Trajectories
-from ipistate.kernel.values import JsonArray, JsonObject
 
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 import attrs
 
-from ipistate.kernel.codec import encode
 from ipistate.generate.people import (
     draw_address,
     draw_company,
@@ -15,7 +14,7 @@ from ipistate.generate.people import (
     draw_person,
     draw_stranger,
 )
-from ipistate.kernel.values import JsonObject, JsonValue, with_member
+from ipistate.kernel import JsonObject, JsonValue, encode, with_member
 
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from ipistate.generate.draw import Draw
     from ipistate.generate.people import Person
-    from ipistate.tools.row import Row
+    from ipistate.tools import Row
 
 T = TypeVar("T")
 

@@ -12,9 +12,8 @@ from typing import TypeAlias
 import attrs
 
 from ipistate.generate.draft import DraftRow, Shape, WorldDraft
-from ipistate.tools import TOOLS
-from ipistate.tools.transition import ToolCall
-from ipistate.kernel.values import JsonObject, JsonValue
+from ipistate.kernel import JsonObject, JsonValue
+from ipistate.tools import TOOLS, ToolCall
 
 
 @attrs.frozen

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 
-from ipistate.kernel.codec import encode
-from ipistate.kernel.values import JsonArray, JsonValue
+from ipistate.kernel import JsonArray, JsonValue, encode
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ipistate.scoring.task import Task
+    from ipistate.scoring import Task
 
 LABELS: Final[Mapping[str, Callable[[Task], str]]] = {
     "domain": lambda task: task.domain or "unknown",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 
 if TYPE_CHECKING:
+    from ipistate.generate.draft import WorldDraft
     from ipistate.generate.draw import Draw
     from ipistate.generate.scene import Domain
-    from ipistate.generate.draft import WorldDraft
 
 _SYSTEM: Final = (
     "You are the assistant of {company}. You help {user} with {subjects} through the "

@@ -8,8 +8,8 @@ from typing import Final, Literal, TypeAlias
 
 import attrs
 
-from ipistate.kernel.codec import encode
 from ipistate.errors import PREVIEW_LIMIT, json_path
+from ipistate.kernel.codec import encode
 from ipistate.kernel.values import JsonObject, JsonValue, trusted_object
 
 

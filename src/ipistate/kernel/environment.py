@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
-from ipistate.kernel.codec import Adopt, decode_as, encode
 from ipistate.errors import SchemaError, preview
+from ipistate.kernel.codec import Adopt, decode_as, encode
 from ipistate.kernel.values import JsonObject, freeze
 
 

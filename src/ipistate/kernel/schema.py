@@ -20,7 +20,6 @@ from cattrs import Converter
 from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn, override
 
-from ipistate.kernel.environment import Environment
 from ipistate.errors import (
     MAX_PROBLEMS,
     EncodeError,
@@ -29,6 +28,7 @@ from ipistate.errors import (
     json_path,
     preview,
 )
+from ipistate.kernel.environment import Environment
 from ipistate.kernel.values import (
     JsonObject,
     JsonValue,

@@ -14,19 +14,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ipistate.kernel.codec import encode
-from ipistate.agents.items import asked_in, calls_in, kind, outputs_in, text_of
-from ipistate.agents.new_items import NewItems, words
-from ipistate.agents.policy import PolicyReply
-from ipistate.tools.transition import ToolCall
-from ipistate.kernel.values import (
+from ipistate.agents import (
+    NewItems,
+    PolicyReply,
+    asked_in,
+    calls_in,
+    kind,
+    outputs_in,
+    text_of,
+    words,
+)
+from ipistate.kernel import (
     JsonArray,
     JsonObject,
     JsonValue,
+    encode,
     freeze,
     is_array,
     is_object,
 )
+from ipistate.tools import ToolCall
 
 
 if TYPE_CHECKING:

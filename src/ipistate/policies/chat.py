@@ -9,11 +9,20 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
+from ipistate.agents import (
+    FILTERED,
+    LENGTH,
+    NewItems,
+    PolicyReply,
+    Usage,
+    count,
+    kind,
+    text_of,
+    words,
+    written,
+)
 from ipistate.errors import SchemaError, json_path, preview
-from ipistate.agents.items import count, kind, text_of
-from ipistate.agents.new_items import NewItems, words, written
-from ipistate.agents.policy import FILTERED, LENGTH, PolicyReply, Usage
-from ipistate.kernel.values import EMPTY_OBJECT, JsonArray, JsonObject, JsonValue
+from ipistate.kernel import EMPTY_OBJECT, JsonArray, JsonObject, JsonValue
 
 
 if TYPE_CHECKING:

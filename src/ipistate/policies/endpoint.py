@@ -11,7 +11,7 @@ import attrs
 from attrs.validators import and_, ge, gt, le, min_len, optional
 
 from ipistate.errors import IpiStateError, preview
-from ipistate.kernel.values import JsonObject
+from ipistate.kernel import JsonObject
 
 
 if TYPE_CHECKING:

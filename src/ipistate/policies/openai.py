@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     import httpx
 
+    from ipistate.agents import PolicyReply
+    from ipistate.kernel import JsonObject
     from ipistate.policies.endpoint import Endpoint, Patience
-    from ipistate.agents.policy import PolicyReply
-    from ipistate.kernel.values import JsonObject
 
 MALFORMED_TRIES: Final = 2
 """How often a reply is asked for when those that come make no sense."""

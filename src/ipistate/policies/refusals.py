@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ipistate.kernel.codec import decode
+from ipistate.agents import PolicyError
 from ipistate.errors import DecodeError
-from ipistate.agents.policy import PolicyError
-from ipistate.kernel.values import is_array, is_object
+from ipistate.kernel import decode, is_array, is_object
 
 
 if TYPE_CHECKING:

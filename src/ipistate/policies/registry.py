@@ -18,10 +18,10 @@ from ipistate.policies.scripted import ScriptedPolicy
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ipistate.agents import Policy
+    from ipistate.kernel import JsonObject
     from ipistate.policies.endpoint import Endpoint
-    from ipistate.agents.policy import Policy
     from ipistate.policies.scripted import Scripts, Temper
-    from ipistate.kernel.values import JsonObject
 
 
 @runtime_checkable

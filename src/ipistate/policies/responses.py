@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ipistate.errors import SchemaError, json_path, preview
-from ipistate.agents.items import count, kind
-from ipistate.agents.new_items import NewItems, words, written
-from ipistate.agents.policy import LENGTH, PolicyReply, Usage
-from ipistate.kernel.values import (
-    EMPTY_OBJECT,
-    JsonArray,
-    JsonObject,
-    JsonValue,
+from ipistate.agents import (
+    LENGTH,
+    NewItems,
+    PolicyReply,
+    Usage,
+    count,
+    kind,
+    words,
+    written,
 )
+from ipistate.errors import SchemaError, json_path, preview
+from ipistate.kernel import EMPTY_OBJECT, JsonArray, JsonObject, JsonValue
 
 
 if TYPE_CHECKING:

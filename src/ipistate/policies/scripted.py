@@ -11,19 +11,25 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 import attrs
 
-from ipistate.kernel.codec import encode, render
-from ipistate.agents.items import calls_in, fingerprint, input_messages, outputs_in
-from ipistate.agents.new_items import NewItems, words
-from ipistate.agents.policy import PolicyError, PolicyReply
+from ipistate.agents import (
+    NewItems,
+    PolicyError,
+    PolicyReply,
+    calls_in,
+    fingerprint,
+    input_messages,
+    outputs_in,
+    words,
+)
+from ipistate.kernel import encode, render
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ipistate.scoring.task import Task
-    from ipistate.scoring.trajectories import Trajectories
-    from ipistate.tools.transition import ToolCall
-    from ipistate.kernel.values import JsonObject
+    from ipistate.kernel import JsonObject
+    from ipistate.scoring import Task, Trajectories
+    from ipistate.tools import ToolCall
 
 Temper = Literal["careful", "gullible"]
 CLOSING: Final = "Done."

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import attrs
 import httpx
 
-from ipistate.kernel.codec import decode, encode
 from ipistate.errors import DecodeError, SchemaError, preview
+from ipistate.kernel import JsonObject, decode, encode
 from ipistate.policies.refusals import (
     EndpointAnswer,
     EndpointError,
@@ -20,7 +20,6 @@ from ipistate.policies.refusals import (
     refusal,
     shown,
 )
-from ipistate.kernel.values import JsonObject
 
 
 if TYPE_CHECKING:

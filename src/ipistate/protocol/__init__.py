@@ -20,3 +20,107 @@ does neither I/O nor waiting.
   opaque value with a codec (``state``), on its way into or out of ``records``.
 * ``directory`` is the only module that touches files.
 """
+
+from ipistate.protocol.actions import (
+    STATUS_OF,
+    Action,
+    Admit,
+    Export,
+    Free,
+    Install,
+    Read,
+    Refuse,
+    Reply,
+    SetTimer,
+    StopWrite,
+    Sweep,
+    Write,
+    refusal,
+)
+from ipistate.protocol.control import handle
+from ipistate.protocol.episode import SAFE_NAME, EpisodeId
+from ipistate.protocol.events import (
+    ControlCalled,
+    ControlDropped,
+    Event,
+    Exported,
+    Freed,
+    IdleFound,
+    ReadEnded,
+    RequestArrived,
+    RequestEnded,
+    SessionsMade,
+    Tick,
+    WriteEnded,
+    WriteStopped,
+)
+from ipistate.protocol.operations import MAX_IDS, OPERATIONS, Call, ControlBody
+from ipistate.protocol.participant import (
+    ParticipantState,
+    Phase,
+    Settings,
+    start,
+    status,
+)
+from ipistate.protocol.records import (
+    KIND,
+    EncodedStates,
+    Manifest,
+    Restorable,
+    SessionRecord,
+    read_manifest,
+    read_record,
+)
+from ipistate.protocol.session_id import check_session_id, is_session_id
+
+
+__all__ = [
+    "KIND",
+    "MAX_IDS",
+    "OPERATIONS",
+    "SAFE_NAME",
+    "STATUS_OF",
+    "Action",
+    "Admit",
+    "Call",
+    "ControlBody",
+    "ControlCalled",
+    "ControlDropped",
+    "EncodedStates",
+    "EpisodeId",
+    "Event",
+    "Export",
+    "Exported",
+    "Free",
+    "Freed",
+    "IdleFound",
+    "Install",
+    "Manifest",
+    "ParticipantState",
+    "Phase",
+    "Read",
+    "ReadEnded",
+    "Refuse",
+    "Reply",
+    "RequestArrived",
+    "RequestEnded",
+    "Restorable",
+    "SessionRecord",
+    "SessionsMade",
+    "SetTimer",
+    "Settings",
+    "StopWrite",
+    "Sweep",
+    "Tick",
+    "Write",
+    "WriteEnded",
+    "WriteStopped",
+    "check_session_id",
+    "handle",
+    "is_session_id",
+    "read_manifest",
+    "read_record",
+    "refusal",
+    "start",
+    "status",
+]

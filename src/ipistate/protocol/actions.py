@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import attrs
 
-from ipistate.kernel.values import JsonObject
+from ipistate.kernel import JsonObject
 
 
 if TYPE_CHECKING:

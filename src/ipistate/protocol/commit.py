@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import Export, Free, Reply, Write
 from ipistate.protocol.fencing import (
     completed,
@@ -26,7 +27,6 @@ from ipistate.protocol.participant import (
     Phase,
 )
 from ipistate.protocol.records import Manifest, SessionRecord
-from ipistate.kernel.values import JsonObject
 
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 import attrs
 
 from ipistate.errors import SchemaError, preview
-from ipistate.kernel.schema import refuse
+from ipistate.kernel import refuse
 
 
 SAFE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

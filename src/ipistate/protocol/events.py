@@ -14,10 +14,10 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ipistate.errors import CheckpointError
     from ipistate.protocol.episode import EpisodeId
     from ipistate.protocol.operations import ControlBody
     from ipistate.protocol.records import Manifest, Restorable
-    from ipistate.errors import CheckpointError
 
 
 @attrs.frozen

@@ -10,6 +10,7 @@ from typing import Final
 
 import attrs
 
+from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import STATUS_OF, Reply, refusal
 from ipistate.protocol.events import ControlCalled
 from ipistate.protocol.gate import Emit
@@ -22,7 +23,6 @@ from ipistate.protocol.participant import (
     Recorded,
     Settings,
 )
-from ipistate.kernel.values import JsonObject
 
 
 REMEMBERED_IDS: Final = 64

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import Reply
 from ipistate.protocol.fencing import is_refused, refuse, with_lease
 from ipistate.protocol.participant import ParticipantState
-from ipistate.kernel.values import JsonObject
 
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from typing import Final, TypeAlias
 import attrs
 
 from ipistate.protocol.actions import STATUS_OF, Action, Admit, Refuse, Sweep
-from ipistate.protocol.session_registry import SessionRegistry, is_among
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.events import (
     IdleFound,
@@ -21,6 +20,7 @@ from ipistate.protocol.events import (
     SessionsMade,
 )
 from ipistate.protocol.readiness import Readiness
+from ipistate.protocol.session_registry import SessionRegistry, is_among
 from ipistate.protocol.waiting_requests import WaitingRequests
 
 

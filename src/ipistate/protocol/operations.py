@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
+from ipistate.kernel import refuse
 from ipistate.protocol.episode import SAFE_NAME, EpisodeId
-from ipistate.kernel.schema import refuse
 
 
 if TYPE_CHECKING:

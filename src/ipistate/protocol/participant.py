@@ -15,6 +15,8 @@ from typing import Final, Self, TypeAlias
 
 import attrs
 
+from ipistate.errors import SchemaError, preview
+from ipistate.kernel import JsonObject
 from ipistate.protocol.episode import SAFE_NAME
 from ipistate.protocol.events import ControlCalled
 from ipistate.protocol.gate import Gate
@@ -25,8 +27,6 @@ from ipistate.protocol.operations import (
     RetireBody,
 )
 from ipistate.protocol.records import KIND, Manifest, SessionRecord
-from ipistate.errors import SchemaError, preview
-from ipistate.kernel.values import JsonObject
 
 
 MODE: Final = "exported"

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import Reply
 from ipistate.protocol.fencing import completed, is_answered, renewed, with_control
 from ipistate.protocol.participant import Checkpoint, ParticipantState, Phase
-from ipistate.kernel.values import JsonObject
 
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from ipistate.kernel.values import JsonObject
+from ipistate.kernel import JsonObject
 
 
 MAX_BLOCKERS: Final = 100

@@ -13,19 +13,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
+from ipistate.errors import SchemaError, json_path, preview
+from ipistate.kernel import JsonObject, decode_as, encode, structure
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.session_id import check_session_id
-from ipistate.kernel.codec import decode_as, encode
-from ipistate.errors import SchemaError, json_path, preview
-from ipistate.kernel.schema import structure
-from ipistate.kernel.values import JsonObject
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from ipistate.sessions.state import StateCodec
-    from ipistate.kernel.codec import Adopt
+    from ipistate.kernel import Adopt
+    from ipistate.sessions import StateCodec
 
 T = TypeVar("T")
 

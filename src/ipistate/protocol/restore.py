@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from ipistate.errors import CheckpointError
+from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import Install, Read, Reply
 from ipistate.protocol.fencing import (
     completed,
@@ -20,8 +22,6 @@ from ipistate.protocol.participant import (
     Phase,
     Restoring,
 )
-from ipistate.errors import CheckpointError
-from ipistate.kernel.values import JsonObject
 
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import Reply, StopWrite
 from ipistate.protocol.fencing import refuse, remembered, with_control
 from ipistate.protocol.participant import (
@@ -15,7 +16,6 @@ from ipistate.protocol.participant import (
     Phase,
     Stopping,
 )
-from ipistate.kernel.values import JsonObject
 
 
 if TYPE_CHECKING:

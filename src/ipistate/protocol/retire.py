@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import Free, Reply
-from ipistate.protocol.session_registry import highest
 from ipistate.protocol.fencing import is_refused, refuse, with_control, with_lease
 from ipistate.protocol.participant import ParticipantState, Retiring
-from ipistate.kernel.values import JsonObject
+from ipistate.protocol.session_registry import highest
 
 
 if TYPE_CHECKING:

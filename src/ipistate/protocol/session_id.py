@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ipistate.kernel.schema import refuse
+from ipistate.kernel import refuse
 
 
 if TYPE_CHECKING:

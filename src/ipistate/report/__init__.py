@@ -3,8 +3,20 @@
 Needs the ``report`` extra.
 """
 
+from ipistate.report.chunk import Broken, ReportLine
 from ipistate.report.report import build, write
-from ipistate.report.runs import Run, Source
+from ipistate.report.runs import Run, Source, Worker
+from ipistate.report.work import Here, Processes
 
 
-__all__ = ["Run", "Source", "build", "write"]
+__all__ = [
+    "Broken",
+    "Here",
+    "Processes",
+    "ReportLine",
+    "Run",
+    "Source",
+    "Worker",
+    "build",
+    "write",
+]

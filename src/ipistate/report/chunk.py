@@ -12,14 +12,21 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import attrs
 
-from ipistate.kernel.codec import decode_as, encode
 from ipistate.errors import IpiStateError, SchemaError, preview
+from ipistate.kernel import (
+    JsonArray,
+    JsonObject,
+    JsonValue,
+    adopt_members,
+    decode_as,
+    encode,
+    freeze,
+    trusted_object,
+)
 from ipistate.report.rollout import StoredRollout, read
 from ipistate.report.tally import Groups
 from ipistate.report.texts import Texts
 from ipistate.report.view import view
-from ipistate.kernel.schema import adopt_members
-from ipistate.kernel.values import JsonArray, JsonObject, JsonValue, freeze, trusted_object
 
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from ipistate.report.work import Here
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from ipistate.kernel import JsonObject
     from ipistate.report.runs import OnBroken, Run, Worker
-    from ipistate.kernel.values import JsonObject
 
 
 def build(

@@ -6,15 +6,28 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 
-from ipistate.kernel.codec import encode, render
-from ipistate.scoring.effects import Effects, assess
-from ipistate.kernel.environment import Environment
 from ipistate.errors import SchemaError, preview
-from ipistate.scoring.injection import Injection
-from ipistate.scoring.retrace import Retrace, retrace
-from ipistate.scoring.traces import TRUNCATED, TracedCall, calls_of
-from ipistate.kernel.values import EMPTY_OBJECT, JsonArray, JsonObject, JsonValue
-from ipistate.scoring.verifier import Verdict, verify
+from ipistate.kernel import (
+    EMPTY_OBJECT,
+    Environment,
+    JsonArray,
+    JsonObject,
+    JsonValue,
+    encode,
+    render,
+)
+from ipistate.scoring import (
+    TRUNCATED,
+    Effects,
+    Injection,
+    Retrace,
+    TracedCall,
+    Verdict,
+    assess,
+    calls_of,
+    retrace,
+    verify,
+)
 
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipistate.kernel.codec import encode
-from ipistate.kernel.values import JsonArray, JsonObject, JsonValue
+from ipistate.kernel import JsonArray, JsonObject, JsonValue, encode
 
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from ipistate.report.rollout import DIMENSIONS, StoredRollout
-from ipistate.scoring.resistance import wilson
+from ipistate.scoring import wilson
 
 
 if TYPE_CHECKING:

@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ipistate.kernel.codec import encode, render
-from ipistate.kernel.diff import diff
 from ipistate.errors import json_path
+from ipistate.kernel import JsonArray, JsonObject, JsonValue, diff, encode, render
 from ipistate.report.rollout import StoredRollout, needles
 from ipistate.report.spoken import calls_in, items_of, spoken
-from ipistate.scoring.retrace import Executed, Refusal
-from ipistate.kernel.values import JsonArray, JsonObject, JsonValue
+from ipistate.scoring import Executed, Refusal
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ipistate.scoring.effects.report import WorldChange
-    from ipistate.kernel.change import Change
+    from ipistate.kernel import Change
     from ipistate.report.texts import Texts
+    from ipistate.scoring import WorldChange
 
 MOST_ITEMS: Final = 1_000
 """Messages and calls of one rollout that a page keeps."""

@@ -18,7 +18,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Mapping
 
-    from ipistate.protocol.episode import EpisodeId
+    from ipistate.protocol import EpisodeId
 
 S = TypeVar("S")
 

@@ -17,10 +17,10 @@ from ipistate.errors import CheckpointError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from ipistate.protocol.episode import EpisodeId
-    from ipistate.coordination import Coordinator
+    from ipistate.agents import AgentState
+    from ipistate.clients import Coordinator
+    from ipistate.protocol import EpisodeId
     from ipistate.rollouts.boundary import Boundary
-    from ipistate.agents.agent_state import AgentState
     from ipistate.rollouts.store import Pair, Store
 
 DEADLINE_SECONDS: Final = 60.0

@@ -7,10 +7,16 @@ from typing import Final
 
 import attrs
 
-from ipistate.kernel.codec import decode, encode
 from ipistate.errors import preview
-from ipistate.kernel.schema import structure, unstructure
-from ipistate.kernel.values import JsonObject, JsonValue, identical
+from ipistate.kernel import (
+    JsonObject,
+    JsonValue,
+    decode,
+    encode,
+    identical,
+    structure,
+    unstructure,
+)
 
 
 RUN_VERSION: Final = 1

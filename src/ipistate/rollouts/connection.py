@@ -24,7 +24,7 @@ from ipistate.errors import IpiStateError, SchemaError, preview
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ipistate.protocol.episode import EpisodeId
+    from ipistate.protocol import EpisodeId
 
 CALL_SECONDS: Final = 60.0
 """How long one answer may take."""

@@ -6,26 +6,33 @@ from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from ipistate.kernel.codec import decode, encode
-from ipistate.errors import IpiStateError
-from ipistate.policies import for_row, input_messages
-from ipistate.rollouts.connection import EpisodeClient, ServerError
-from ipistate.agents.conversation import (
+from ipistate.agents import (
+    AgentState,
     Ask,
     Over,
     RefuseCall,
     Send,
+    input_messages,
     offered_tools,
     response,
 )
-from ipistate.agents.agent_state import AgentState
-from ipistate.kernel.values import EMPTY_OBJECT, JsonObject, JsonValue, trusted_object
+from ipistate.errors import IpiStateError
+from ipistate.kernel import (
+    EMPTY_OBJECT,
+    JsonObject,
+    JsonValue,
+    decode,
+    encode,
+    trusted_object,
+)
+from ipistate.policies import for_row
+from ipistate.rollouts.connection import EpisodeClient, ServerError
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ipistate.policies import Policy
+    from ipistate.agents import Policy
     from ipistate.rollouts.boundary import Boundary
     from ipistate.rollouts.connection import Channel
     from ipistate.rollouts.rollout import Rollout

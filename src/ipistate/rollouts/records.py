@@ -7,22 +7,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ipistate.protocol.episode import EpisodeId
-from ipistate.kernel.codec import decode_as, encode
 from ipistate.errors import IpiStateError
+from ipistate.kernel import JsonObject, decode_as, encode, is_object
+from ipistate.protocol import EpisodeId
 from ipistate.rollouts.configuration import differences, read_configuration
 from ipistate.rollouts.errors import RunFileError
 from ipistate.rollouts.lines import LineFile, lines_of, write_whole
 from ipistate.rollouts.rollout import Names, Place
 from ipistate.rollouts.tally import RunTally
-from ipistate.kernel.values import JsonObject, is_object
 
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-    from ipistate.kernel.codec import Adopt
+    from ipistate.kernel import Adopt
     from ipistate.rollouts.configuration import Configuration
     from ipistate.rollouts.rollout import Rollout
 

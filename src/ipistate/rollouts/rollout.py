@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
 
-from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol import EpisodeId
 
 
 if TYPE_CHECKING:

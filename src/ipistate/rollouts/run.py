@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ipistate.coordination import ControlClient, Coordinator, discover_urls
+from ipistate.clients import ControlClient, Coordinator, discover_urls
 from ipistate.errors import CheckpointError
 from ipistate.rollouts.boundary import Boundary
 from ipistate.rollouts.checkpoints import Checkpoints
@@ -27,15 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from pathlib import Path
 
-    from ipistate.protocol.episode import EpisodeId
-    from ipistate.policies import Policy
+    from ipistate.agents import AgentState, Policy
+    from ipistate.kernel import JsonObject
+    from ipistate.protocol import EpisodeId
     from ipistate.rollouts.configuration import Configuration
-    from ipistate.agents.agent_state import AgentState
     from ipistate.rollouts.records import Records, RunFiles
     from ipistate.rollouts.runner import RunWatcher
     from ipistate.rollouts.tally import RunTally
     from ipistate.rollouts.tasks import TaskFile
-    from ipistate.kernel.values import JsonObject
 
 _COMMAND: Final = ("-m", "ipistate.rollouts.serving")
 

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
-from ipistate.policies import PolicyError
+from ipistate.agents import PolicyError
+from ipistate.kernel import JsonObject
 from ipistate.rollouts.checkpoints import FAILURES
 from ipistate.rollouts.connection import Channel, ServerError, is_alive
 from ipistate.rollouts.episode import Play
-from ipistate.kernel.values import JsonObject
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ipistate.protocol.episode import EpisodeId
+    from ipistate.agents import AgentState
+    from ipistate.protocol import EpisodeId
     from ipistate.rollouts.checkpoints import Checkpoints
     from ipistate.rollouts.connection import Server
     from ipistate.rollouts.episode import RunContext
-    from ipistate.agents.agent_state import AgentState
     from ipistate.rollouts.rollout import Rollout
 
 _LOST = frozenset({"server_unreachable", "server_timeout"})

@@ -17,9 +17,7 @@ import attrs
 
 from starlette.datastructures import Secret
 
-from ipistate.server.logs import LogForm, LogLevel, configure
-from ipistate.server.serve import run
-from ipistate.server.settings import ServerSettings
+from ipistate.server import LogForm, LogLevel, ServerSettings, configure, run
 
 
 if TYPE_CHECKING:

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ipistate.storage.checkpoint_directory import MANIFEST, CheckpointDirectory, StopFlag
-from ipistate.protocol.records import EncodedStates, SessionRecord
+from ipistate.agents import AgentState, HeldCodec
 from ipistate.errors import CheckpointError
-from ipistate.agents.agent_state import AgentState, HeldCodec
+from ipistate.protocol import EncodedStates, SessionRecord
+from ipistate.storage import MANIFEST, CheckpointDirectory, StopFlag
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from ipistate.protocol.episode import EpisodeId
+    from ipistate.protocol import EpisodeId
 
 KEPT: Final = 2
 """How many complete pairs are kept."""

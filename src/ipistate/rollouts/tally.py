@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ipistate.scoring.metrics import report
-from ipistate.kernel.values import JsonObject, JsonValue, is_object, trusted_object
+from ipistate.kernel import JsonObject, JsonValue, is_object, trusted_object
+from ipistate.scoring import report
 
 
 if TYPE_CHECKING:

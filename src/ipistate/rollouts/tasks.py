@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, cast
 
 import attrs
 
-from ipistate.kernel.codec import decode
 from ipistate.errors import IpiStateError
+from ipistate.kernel import decode
 from ipistate.rollouts.errors import RunFileError
-from ipistate.scoring.task import Task
+from ipistate.scoring import Task
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ipistate.kernel.values import JsonObject
+    from ipistate.kernel import JsonObject
 
 
 @attrs.frozen

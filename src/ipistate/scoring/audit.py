@@ -10,24 +10,20 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 
-from ipistate.kernel.codec import render
-from ipistate.kernel.diff import diff
-from ipistate.scoring.effects import assess
+from ipistate.kernel import JsonArray, JsonObject, diff, render
 from ipistate.scoring.effects.facts import is_free_text
+from ipistate.scoring.effects.report import assess
 from ipistate.scoring.mutants import Mutant, call_mutants, extra_calls
 from ipistate.scoring.renaming import Renaming
-from ipistate.tools import TOOLS, Tool
-from ipistate.tools.transition import ToolCall, replay
-from ipistate.kernel.values import JsonArray, JsonObject
 from ipistate.scoring.verification import deciding_keys
 from ipistate.scoring.verifier import verify
+from ipistate.tools import TOOLS, Tool, ToolCall, replay
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ipistate.kernel.environment import Environment
-    from ipistate.kernel.change import Change
+    from ipistate.kernel import Change, Environment
     from ipistate.scoring.task import Task
     from ipistate.scoring.trajectories import Trajectories
 

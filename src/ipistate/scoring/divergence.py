@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ipistate.kernel.codec import decode
-from ipistate.kernel.diff import diff
 from ipistate.errors import DecodeError, json_path
+from ipistate.kernel import decode, diff
 
 
 if TYPE_CHECKING:

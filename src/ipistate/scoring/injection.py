@@ -6,8 +6,7 @@ from typing import Self
 
 import attrs
 
-from ipistate.kernel.schema import structure, unstructure
-from ipistate.kernel.values import EMPTY_OBJECT, JsonObject
+from ipistate.kernel import EMPTY_OBJECT, JsonObject, structure, unstructure
 
 
 @attrs.frozen(kw_only=True)

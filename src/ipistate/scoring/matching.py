@@ -19,7 +19,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ipistate.kernel.values import JsonObject, JsonValue
+    from ipistate.kernel import JsonObject, JsonValue
 
 RECIPIENTS: Final = ("recipient", "to", "recipients")
 """Names of one argument; a tool that knows several takes the first truthy one."""

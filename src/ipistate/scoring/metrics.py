@@ -7,7 +7,7 @@ from math import fsum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from ipistate.errors import SchemaError, json_path, preview
-from ipistate.kernel.values import JsonObject
+from ipistate.kernel import JsonObject
 
 
 if TYPE_CHECKING:

@@ -10,23 +10,22 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 
-from ipistate.scoring.effects.requirements import TABLES
-from ipistate.scoring.matching import RECIPIENTS
-from ipistate.tools import TOOLS, Tool
-from ipistate.tools.transition import ToolCall, call_tool, replay
-from ipistate.kernel.values import (
+from ipistate.kernel import (
     MAX_INTEGER_DIGITS,
     JsonArray,
     JsonObject,
     JsonValue,
     with_member,
 )
+from ipistate.scoring.effects.requirements import TABLES
+from ipistate.scoring.matching import RECIPIENTS
+from ipistate.tools import TOOLS, Tool, ToolCall, call_tool, replay
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ipistate.kernel.environment import Environment
+    from ipistate.kernel import Environment
 
 Kind: TypeAlias = Literal[
     "other_id",

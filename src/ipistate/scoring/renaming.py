@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ipistate.kernel.values import (
+from ipistate.kernel import (
     JsonArray,
     JsonObject,
     JsonValue,

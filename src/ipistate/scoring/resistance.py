@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ipistate.kernel.schema import unstructure
-from ipistate.kernel.values import EMPTY_OBJECT, JsonObject
+from ipistate.kernel import EMPTY_OBJECT, JsonObject, unstructure
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ipistate.scoring.effects import Effects
+    from ipistate.scoring.effects.report import Effects
 
 _Z95: Final = 1.959963984540054
 """The normal quantile of a two-sided interval of 95 %."""

@@ -6,21 +6,18 @@ from typing import TYPE_CHECKING, cast
 
 import attrs
 
-from ipistate.kernel.codec import encode, render
-from ipistate.scoring.divergence import Divergence, divergence
 from ipistate.errors import DecodeError, IpiStateError, SchemaError
+from ipistate.kernel import encode, render, whole_text
+from ipistate.scoring.divergence import Divergence, divergence
 from ipistate.scoring.renaming import MINTED, Renaming
-from ipistate.tools import TOOLS, Tool
 from ipistate.scoring.traces import TracedCall, read_arguments
-from ipistate.tools.transition import ToolCall, Transition, call_tool
-from ipistate.kernel.values import whole_text
+from ipistate.tools import TOOLS, Tool, ToolCall, Transition, call_tool
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ipistate.kernel.environment import Environment
-    from ipistate.kernel.values import JsonObject
+    from ipistate.kernel import Environment, JsonObject
 
 
 @attrs.frozen(kw_only=True)

@@ -9,20 +9,28 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 
 import attrs
 
-from ipistate.kernel.codec import Adopt, decode_as, encode
-from ipistate.kernel.environment import Environment
 from ipistate.errors import DecodeError, SchemaError, json_path
+from ipistate.kernel import (
+    EMPTY_OBJECT,
+    Adopt,
+    Environment,
+    JsonObject,
+    JsonValue,
+    adopt_members,
+    decode_as,
+    encode,
+    structure,
+    unstructure,
+)
 from ipistate.scoring.injection import Injection
-from ipistate.kernel.schema import adopt_members, structure, unstructure
-from ipistate.tools import TOOLS
-from ipistate.kernel.values import EMPTY_OBJECT, JsonObject, JsonValue
 from ipistate.scoring.verification import STRICT_KEYS, deciding_keys
+from ipistate.tools import TOOLS
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ipistate.tools.registry import Tool
+    from ipistate.tools import Tool
 
 Severity = Literal["error", "warning"]
 

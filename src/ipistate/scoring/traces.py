@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from ipistate.kernel.codec import decode, render
 from ipistate.errors import DecodeError, EncodeError, SchemaError, json_path, preview
-from ipistate.kernel.values import (
+from ipistate.kernel import (
     EMPTY_OBJECT,
     JsonObject,
+    decode,
     freeze,
     is_array,
     is_object,
+    render,
     whole_text,
 )
 

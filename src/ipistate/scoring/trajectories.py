@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Self
 
 import attrs
 
-from ipistate.kernel.codec import decode, encode
 from ipistate.errors import SchemaError, preview
-from ipistate.kernel.schema import structure, unstructure
-from ipistate.tools.transition import ToolCall
+from ipistate.kernel import decode, encode, structure, unstructure
+from ipistate.tools import ToolCall
 
 
 if TYPE_CHECKING:

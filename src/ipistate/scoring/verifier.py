@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import attrs
 
-from ipistate.kernel.codec import decode
-from ipistate.scoring.effects import Effects, assess
 from ipistate.errors import DecodeError, EncodeError, json_path, preview
-from ipistate.scoring.injection import Injection
-from ipistate.tools import TOOLS
-from ipistate.scoring.traces import TRUNCATED, calls_of_items
-from ipistate.kernel.values import (
+from ipistate.kernel import (
     EMPTY_OBJECT,
     MAX_DEPTH,
     MAX_INTEGER_DIGITS,
     JsonObject,
+    decode,
     freeze,
 )
+from ipistate.scoring.effects.report import Effects, assess
+from ipistate.scoring.injection import Injection
+from ipistate.scoring.traces import TRUNCATED, calls_of_items
 from ipistate.scoring.verification import deciding_keys
+from ipistate.tools import TOOLS
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ipistate.kernel.environment import Environment
+    from ipistate.kernel import Environment
     from ipistate.tools import Tool
 
 _Tree: TypeAlias = dict[str, Any] | list[Any] | str | float | None

@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import attrs
 
-from ipistate.kernel.codec import Adopt, decode_as
-from ipistate.scoring.effects import Effects
-from ipistate.kernel.environment import Environment
 from ipistate.errors import (
     DecodeError,
     EncodeError,
@@ -17,17 +14,27 @@ from ipistate.errors import (
     json_path,
     preview,
 )
+from ipistate.kernel import (
+    EMPTY_OBJECT,
+    Adopt,
+    Environment,
+    JsonObject,
+    JsonValue,
+    adopt_members,
+    decode_as,
+    structure,
+    trusted_object,
+)
+from ipistate.scoring.effects.report import Effects
 from ipistate.scoring.injection import Injection
-from ipistate.kernel.schema import adopt_members, structure
-from ipistate.tools import TOOLS, Tool
-from ipistate.kernel.values import EMPTY_OBJECT, JsonObject, JsonValue, trusted_object
 from ipistate.scoring.verifier import Verdict, verify
+from ipistate.tools import TOOLS, Tool
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ipistate.kernel.values import JsonArray
+    from ipistate.kernel import JsonArray
 
 
 def _check_response(_: object, __: object, response: JsonObject) -> None:

@@ -8,3 +8,20 @@ decides. Sessions live in ``sessions``, as values that a *keeping* makes: worlds
 with the ``extension`` worlds and their history. Worlds of repeated seeds come from the
 *pool*. ``uses`` knows which sessions nobody uses.
 """
+
+from ipistate.server.app import create_app
+from ipistate.server.logs import LogForm, LogLevel, configure
+from ipistate.server.serve import TooManyWorkersError, run
+from ipistate.server.settings import MEBIBYTE, ServerSettings
+
+
+__all__ = [
+    "MEBIBYTE",
+    "LogForm",
+    "LogLevel",
+    "ServerSettings",
+    "TooManyWorkersError",
+    "configure",
+    "create_app",
+    "run",
+]

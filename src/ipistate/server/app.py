@@ -16,8 +16,8 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from ipistate.protocol.actions import refusal
 from ipistate.errors import DecodeError, IpiStateError, SchemaError
+from ipistate.protocol import refusal
 from ipistate.server.bodies import BodyLimitLayer, malformed, undecodable
 from ipistate.server.control import ControlPlane
 from ipistate.server.cookies import SessionCookie, SessionLayer
@@ -32,8 +32,8 @@ from ipistate.server.sessions import SessionConflictError, SessionsFullError
 from ipistate.server.settings import ServerSettings
 from ipistate.server.shell import Shell
 from ipistate.server.token import TokenLayer
-from ipistate.sessions.session import IdempotencyError, SessionRangeError
-from ipistate.tools.transition import call_tool
+from ipistate.sessions import IdempotencyError, SessionRangeError
+from ipistate.tools import call_tool
 
 
 if TYPE_CHECKING:

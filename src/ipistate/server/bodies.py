@@ -17,8 +17,8 @@ from ipistate.errors import (
     json_path,
     preview,
 )
+from ipistate.kernel import JsonArray, JsonObject
 from ipistate.server.replies import detail, invalid
-from ipistate.kernel.values import JsonArray, JsonObject
 
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import Receive, Scope, Send
 
-    from ipistate.kernel.values import JsonValue
+    from ipistate.kernel import JsonValue
 
 _JSON: Final = re.compile(
     r"application/(?:json|[^;\s/]+\+json)\s*(?:;.*)?", re.IGNORECASE | re.DOTALL

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 
-from ipistate.protocol.operations import OPERATIONS
-from ipistate.kernel.codec import decode
-from ipistate.kernel.schema import structure
+from ipistate.kernel import decode, structure
+from ipistate.protocol import OPERATIONS
 from ipistate.server.bodies import count_ids, json_body
 from ipistate.server.replies import json_reply
 from ipistate.server.shell import code_of
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from ipistate.protocol.actions import Reply
-    from ipistate.protocol.operations import ControlBody
+    from ipistate.protocol import ControlBody, Reply
     from ipistate.server.settings import ServerSettings
     from ipistate.server.shell import Shell
     from ipistate.server.token import Handler

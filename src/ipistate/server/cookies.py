@@ -16,7 +16,7 @@ from uuid import uuid4
 from itsdangerous import BadSignature, TimestampSigner
 from starlette.requests import cookie_parser
 
-from ipistate.protocol.session_id import is_session_id
+from ipistate.protocol import is_session_id
 
 
 if TYPE_CHECKING:

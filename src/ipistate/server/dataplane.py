@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from starlette.routing import Route
 
-from ipistate.kernel.codec import decode
 from ipistate.errors import SchemaError, preview
-from ipistate.scoring.metrics import report
-from ipistate.kernel.schema import structure
+from ipistate.kernel import (
+    EMPTY_OBJECT,
+    JsonArray,
+    JsonObject,
+    decode,
+    structure,
+    trusted_object,
+)
+from ipistate.scoring import report
 from ipistate.server.bodies import json_body, object_of
-from ipistate.server.seed_cache import SeedCache
 from ipistate.server.replies import detail, json_reply
 from ipistate.server.scoring import scoring_of
+from ipistate.server.seed_cache import SeedCache
 from ipistate.server.seeds import NativeSession
-from ipistate.kernel.values import EMPTY_OBJECT, JsonArray, JsonObject, trusted_object
 
 
 if TYPE_CHECKING:

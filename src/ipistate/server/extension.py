@@ -16,20 +16,27 @@ import attrs
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ipistate.protocol.actions import Refuse, refusal
-from ipistate.sessions.codec import SessionCodec
-from ipistate.kernel.codec import decode
-from ipistate.kernel.diff import diff
 from ipistate.errors import IpiStateError, SchemaError, preview
-from ipistate.kernel.schema import refuse, structure, unstructure
-from ipistate.server.new_sessions import MAX_FORKS, ForkBody, NewSession, read_import
+from ipistate.kernel import (
+    JsonObject,
+    decode,
+    diff,
+    freeze,
+    refuse,
+    structure,
+    trusted_array,
+    trusted_object,
+    unstructure,
+)
+from ipistate.protocol import Refuse, refusal
 from ipistate.server.bodies import count_ids, json_body, object_of
 from ipistate.server.dataplane import not_seeded
 from ipistate.server.gate import PASSAGE
+from ipistate.server.new_sessions import MAX_FORKS, ForkBody, NewSession, read_import
 from ipistate.server.replies import json_reply
 from ipistate.server.scoring import scoring_of
 from ipistate.server.token import authorized
-from ipistate.kernel.values import JsonObject, freeze, trusted_array, trusted_object
+from ipistate.sessions import SessionCodec
 
 
 if TYPE_CHECKING:
@@ -42,7 +49,7 @@ if TYPE_CHECKING:
     from ipistate.server.keeping import Histories
     from ipistate.server.settings import ServerSettings
     from ipistate.server.shell import Shell
-    from ipistate.sessions.session import Session, Step
+    from ipistate.sessions import Session, Step
 
     Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
     Answer: TypeAlias = Callable[[Request, Session], Awaitable[Response]]

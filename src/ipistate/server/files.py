@@ -9,20 +9,27 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ipistate.protocol.actions import Read, StopWrite, Write
-from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
-from ipistate.protocol.events import Event, ReadEnded, WriteEnded, WriteStopped
-from ipistate.protocol.records import EncodedStates
 from ipistate.errors import CheckpointError
+from ipistate.protocol import (
+    EncodedStates,
+    Event,
+    Read,
+    ReadEnded,
+    StopWrite,
+    Write,
+    WriteEnded,
+    WriteStopped,
+)
 from ipistate.server.collector import paused
 from ipistate.server.observer import Observer, WorkStage
+from ipistate.storage import CheckpointDirectory, StopFlag
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ipistate.protocol.records import Manifest, Restorable
-    from ipistate.sessions.state import StateCodec
+    from ipistate.protocol import Manifest, Restorable
+    from ipistate.sessions import StateCodec
 
 T = TypeVar("T")
 

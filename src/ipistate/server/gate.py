@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ipistate.protocol.actions import Refuse, refusal
+from ipistate.protocol import Refuse, refusal
 from ipistate.server.replies import json_reply
 
 

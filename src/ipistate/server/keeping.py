@@ -10,21 +10,18 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import attrs
 
-from ipistate.sessions.codec import SessionCodec
-from ipistate.sessions.state import EnvironmentCodec
-from ipistate.kernel.environment import Environment
-from ipistate.sessions.session import Session
+from ipistate.kernel import Environment
+from ipistate.sessions import EnvironmentCodec, Session, SessionCodec
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ipistate.sessions.state import StateCodec
+    from ipistate.kernel import JsonObject
     from ipistate.server.observer import CallTool
     from ipistate.server.settings import ServerSettings
-    from ipistate.sessions.session import Step
-    from ipistate.tools.registry import Tool
-    from ipistate.kernel.values import JsonObject
+    from ipistate.sessions import StateCodec, Step
+    from ipistate.tools import Tool
 
 S = TypeVar("S")
 

@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ipistate.protocol.participant import Phase
+from ipistate.protocol import Phase
 from ipistate.server.collector import Pauses
 from ipistate.server.observer import CallTool, Observer, WorkStage
 
@@ -35,10 +35,9 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
     from starlette.requests import Request
 
-    from ipistate.server.shell import Shell
+    from ipistate.server.observer import Watched
     from ipistate.server.strictness import Strictness
-    from ipistate.tools.registry import Tool
-    from ipistate.tools.transition import Transition
+    from ipistate.tools import Tool, Transition
 
 PATH: Final = "/metrics"
 
@@ -93,9 +92,9 @@ class Metrics(Observer):
         self._pauses = Pauses()
         self._published_at: float | None = None
 
-    def routes(self, shell: Shell[Any]) -> list[Route]:
+    def routes(self, watched: Watched) -> list[Route]:
         """Watch the server's state, and return the route to scrape."""
-        self._registry.register(_State(shell, self._pauses, self._age))
+        self._registry.register(_State(watched, self._pauses, self._age))
 
         async def metrics(_: Request) -> Response:
             text = generate_latest(self._registry)
@@ -164,8 +163,8 @@ def _strictness(
 class _State(Collector):
     """What is true at the moment of a scrape; costs nothing between two."""
 
-    def __init__(self, shell: Shell[Any], pauses: Pauses, age: Any) -> None:
-        self._shell = shell
+    def __init__(self, watched: Watched, pauses: Pauses, age: Any) -> None:
+        self._watched = watched
         self._pauses = pauses
         self._age = age
 
@@ -174,17 +173,17 @@ class _State(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        status = cast("dict[str, Any]", self._shell.status())
+        status = cast("dict[str, Any]", self._watched.status())
         counts = status["report"]["counts"]
         numbers = {
-            "sessions": (len(self._shell.sessions), "Worlds in memory."),
+            "sessions": (len(self._watched.sessions), "Worlds in memory."),
             "tracked_sessions": (
                 counts["sessions"],
                 "Sessions that the next checkpoint would hold.",
             ),
             "requests_in_flight": (counts["inflight"], "Requests that run."),
             "requests_waiting": (
-                self._shell.waiting,
+                self._watched.waiting,
                 "Requests that wait for a checkpoint to end.",
             ),
             "retired_rollouts": (status["retired_rollouts"], "Rollouts with a mark."),

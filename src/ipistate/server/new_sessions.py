@@ -11,18 +11,15 @@ from uuid import uuid4
 
 import attrs
 
-from ipistate.protocol.episode import EpisodeId
-from ipistate.kernel.codec import decode_as
 from ipistate.errors import DecodeError, EncodeError, SchemaError, preview
-from ipistate.kernel.schema import refuse, structure
-from ipistate.kernel.values import JsonObject, trusted_object
+from ipistate.kernel import JsonObject, decode_as, refuse, structure, trusted_object
+from ipistate.protocol import EpisodeId
 
 
 if TYPE_CHECKING:
-    from ipistate.sessions.codec import SessionCodec
-    from ipistate.kernel.codec import Adopt
+    from ipistate.kernel import Adopt
     from ipistate.server.cookies import SessionCookie
-    from ipistate.sessions.session import Session
+    from ipistate.sessions import Session, SessionCodec
 
 MAX_FORKS: Final = 1_000
 """How many sessions one call may make."""

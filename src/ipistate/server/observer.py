@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from ipistate.tools.transition import Transition
+from ipistate.tools import Transition
 
 
 if TYPE_CHECKING:
     from starlette.routing import Route
 
-    from ipistate.server.shell import Shell
+    from ipistate.kernel import JsonObject
 
 CallTool: TypeAlias = Callable[..., Transition]
 
@@ -30,13 +30,31 @@ class WorkStage(StrEnum):
     INSTALL = "install"
 
 
+class Watched(Protocol):
+    """What an observer may look at: the state of a running server."""
+
+    @property
+    def sessions(self) -> Sized:
+        """The live sessions."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for a checkpoint to end."""
+        ...
+
+    def status(self) -> JsonObject:
+        """Describe the participant now."""
+        ...
+
+
 class Observer:
     """Watches nothing; a subclass keeps what it wants to know.
 
     ``worked`` and ``published`` are called from other threads, too.
     """
 
-    def routes(self, shell: Shell[Any]) -> list[Route]:  # noqa: ARG002
+    def routes(self, watched: Watched) -> list[Route]:  # noqa: ARG002
         """Learn what to watch, and return the routes that show it."""
         return []
 

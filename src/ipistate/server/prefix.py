@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from ipistate.protocol.episode import EpisodeId
 from ipistate.errors import SchemaError
+from ipistate.protocol import EpisodeId
 from ipistate.server.replies import refused
 
 

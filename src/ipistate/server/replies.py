@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
 
-from ipistate.protocol.actions import STATUS_OF, refusal
-from ipistate.kernel.codec import encode
 from ipistate.errors import PREVIEW_LIMIT, Problem
-from ipistate.kernel.values import freeze
+from ipistate.kernel import encode, freeze
+from ipistate.protocol import STATUS_OF, refusal
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ipistate.kernel.values import JsonValue
+    from ipistate.kernel import JsonValue
 
 _SEGMENT: Final = re.compile(r'\.(\w+)|\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]')
 

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 
 from ipistate.errors import IpiStateError
-from ipistate.scoring.verify_request import SeededRequest, VerifyRequest, reply
-from ipistate.sessions.session import Session
-from ipistate.scoring.traces import TracedCall, calls_of_items, read_arguments
-from ipistate.kernel.values import JsonObject
+from ipistate.kernel import JsonObject
+from ipistate.scoring import (
+    SeededRequest,
+    TracedCall,
+    VerifyRequest,
+    calls_of_items,
+    read_arguments,
+    reply,
+)
+from ipistate.sessions import Session
 
 
 if TYPE_CHECKING:
-    from ipistate.kernel.environment import Environment
+    from ipistate.kernel import Environment
     from ipistate.server.settings import ServerSettings
 
 Score: TypeAlias = Callable[[Session | None], JsonObject]

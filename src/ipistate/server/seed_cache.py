@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import orjson
 
+from ipistate.kernel import freeze
 from ipistate.server.seeds import Seed, build_world, read_seed
-from ipistate.kernel.values import freeze
 
 
 if TYPE_CHECKING:
-    from ipistate.kernel.codec import Adopt
-    from ipistate.kernel.environment import Environment
+    from ipistate.kernel import Adopt, Environment
 
 V = TypeVar("V")
 

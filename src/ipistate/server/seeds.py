@@ -7,14 +7,10 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from ipistate.protocol.episode import EpisodeId
-from ipistate.protocol.session_id import check_session_id
-from ipistate.kernel.codec import Adopt, decode_as
-from ipistate.kernel.environment import Environment
 from ipistate.errors import DecodeError, EncodeError, SchemaError, json_path
-from ipistate.kernel.schema import structure
+from ipistate.kernel import Adopt, Environment, JsonObject, decode_as, structure
+from ipistate.protocol import EpisodeId, check_session_id
 from ipistate.server.bodies import object_of
-from ipistate.kernel.values import JsonObject
 
 
 @attrs.frozen(kw_only=True)

@@ -12,7 +12,7 @@ from ipistate.server.seed_cache import Recent
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ipistate.protocol.episode import EpisodeId
+    from ipistate.protocol import EpisodeId
     from ipistate.server.seeds import NativeSession
 
 S = TypeVar("S")

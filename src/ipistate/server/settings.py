@@ -9,8 +9,7 @@ import attrs
 
 from starlette.datastructures import Secret
 
-from ipistate.protocol.episode import SAFE_NAME
-from ipistate.protocol.operations import MAX_IDS
+from ipistate.protocol import MAX_IDS, SAFE_NAME
 from ipistate.tools import TOOLS
 
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ipistate.tools.registry import Tool
+    from ipistate.tools import Tool
 
 SERVER_CLASS: Final = "IPIResourcesServer"
 """The reference's class name: part of the cookie, so that cookies can cross over."""

@@ -10,39 +10,40 @@ from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
 
-from ipistate.protocol.actions import (
+from ipistate.protocol import (
     Action,
     Admit,
-    Export,
-    Free,
-    Install,
-    Read,
-    Refuse,
-    Reply,
-    SetTimer,
-    StopWrite,
-    Sweep,
-    Write,
-)
-from ipistate.protocol.events import (
     ControlCalled,
     ControlDropped,
     Event,
+    Export,
     Exported,
+    Free,
     Freed,
     IdleFound,
+    Install,
+    Phase,
+    Read,
+    Refuse,
+    Reply,
     RequestArrived,
     RequestEnded,
     SessionsMade,
+    SetTimer,
+    Settings,
+    StopWrite,
+    Sweep,
     Tick,
+    Write,
+    handle,
+    start,
+    status,
 )
-from ipistate.protocol.control import handle
-from ipistate.protocol.participant import Phase, Settings, start, status
 from ipistate.server.files import CheckpointFiles
-from ipistate.server.observer import Observer, WorkStage
-from ipistate.server.waiting import Pending
-from ipistate.server.sessions import Sessions
 from ipistate.server.idle import TimedUses, Uses
+from ipistate.server.observer import Observer, WorkStage
+from ipistate.server.sessions import Sessions
+from ipistate.server.waiting import Pending
 
 
 if TYPE_CHECKING:
@@ -50,12 +51,10 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive
 
-    from ipistate.protocol.episode import EpisodeId
-    from ipistate.protocol.operations import ControlBody
-    from ipistate.protocol.participant import ParticipantState
+    from ipistate.kernel import JsonObject
+    from ipistate.protocol import ControlBody, EpisodeId, ParticipantState
     from ipistate.server.keeping import Keeping
     from ipistate.server.settings import ServerSettings
-    from ipistate.kernel.values import JsonObject
 
 S = TypeVar("S")
 

@@ -14,9 +14,8 @@ from ipistate.tools.strict import INVALID_ARGUMENTS, find_violation, strict
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ipistate.tools import Tool
-    from ipistate.tools.transition import Transition
-    from ipistate.kernel.values import JsonObject
+    from ipistate.kernel import JsonObject
+    from ipistate.tools import Tool, Transition
 
 
 class Strictness:

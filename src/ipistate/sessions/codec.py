@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ipistate.kernel import decode_as, encode
 from ipistate.sessions.log import RecordedSession
-from ipistate.kernel.codec import decode_as, encode
 from ipistate.tools import TOOLS, Tool
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ipistate.kernel.codec import Adopt
+    from ipistate.kernel import Adopt
     from ipistate.sessions.session import Session
 
 

@@ -11,30 +11,31 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ipistate.sessions.state import IPICheckpointState
-from ipistate.kernel.environment import Environment
 from ipistate.errors import IpiStateError, SchemaError, json_path, preview
-from ipistate.kernel.migration import MigrationChain
-from ipistate.kernel.schema import refuse, structure, unstructure
-from ipistate.sessions.session import Session, Step, execute
-from ipistate.tools import Tool
-from ipistate.tools.transition import ToolCall, ToolError
-from ipistate.kernel.values import (
+from ipistate.kernel import (
     EMPTY_ARRAY,
+    Environment,
     JsonObject,
+    MigrationChain,
     identical,
     is_array,
     is_object,
+    refuse,
+    structure,
     trusted_array,
     trusted_object,
+    unstructure,
     whole_text,
 )
+from ipistate.sessions.session import Session, Step, execute
+from ipistate.sessions.state import IPICheckpointState
+from ipistate.tools import Tool, ToolCall, ToolError
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ipistate.kernel.codec import Adopt
+    from ipistate.kernel import Adopt
 
 
 def _with_log(document: JsonObject) -> JsonObject:

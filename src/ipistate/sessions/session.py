@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 import attrs
 
-from ipistate.kernel.environment import Environment
 from ipistate.errors import IpiStateError, SchemaError, preview
-from ipistate.tools import TOOLS, Tool
-from ipistate.tools.transition import ToolCall, ToolError, Transition, call_tool
-from ipistate.kernel.values import EMPTY_OBJECT, JsonObject, freeze, identical, whole_text
+from ipistate.kernel import (
+    EMPTY_OBJECT,
+    Environment,
+    JsonObject,
+    freeze,
+    identical,
+    whole_text,
+)
+from ipistate.tools import TOOLS, Tool, ToolCall, ToolError, Transition, call_tool
 
 
 if TYPE_CHECKING:

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 import attrs
 
-from ipistate.kernel.codec import decode_as
-from ipistate.kernel.environment import Environment
 from ipistate.errors import (
     DecodeError,
     EncodeError,
@@ -21,14 +19,20 @@ from ipistate.errors import (
     json_path,
     preview,
 )
-from ipistate.kernel.migration import MigrationChain
-from ipistate.kernel.values import JsonObject, freeze, trusted_object
+from ipistate.kernel import (
+    Environment,
+    JsonObject,
+    MigrationChain,
+    decode_as,
+    freeze,
+    trusted_object,
+)
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ipistate.kernel.codec import Adopt
+    from ipistate.kernel import Adopt
 
 S = TypeVar("S")
 

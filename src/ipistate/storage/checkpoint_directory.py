@@ -18,23 +18,24 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from ipistate.protocol.episode import SAFE_NAME, EpisodeId
-from ipistate.protocol.records import (
+from ipistate.errors import CheckpointError, DecodeError, IpiStateError, preview
+from ipistate.kernel import decode
+from ipistate.protocol import (
     KIND,
+    SAFE_NAME,
+    EpisodeId,
     Manifest,
     Restorable,
     SessionRecord,
     read_manifest,
     read_record,
 )
-from ipistate.kernel.codec import decode
-from ipistate.errors import CheckpointError, DecodeError, IpiStateError, preview
 
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Iterator
 
-    from ipistate.sessions.state import StateCodec
+    from ipistate.sessions import StateCodec
 
 __all__ = ["KIND", "MANIFEST", "CheckpointDirectory", "StopFlag"]
 

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
+from ipistate.kernel import MAX_DEPTH, JsonObject, JsonValue
 from ipistate.testing.json_values import json_names, json_strings, plain_json
-from ipistate.tools import TOOLS, Tool
-from ipistate.tools.transition import ToolCall, Transition, call_tool
-from ipistate.kernel.values import MAX_DEPTH, JsonObject, JsonValue
+from ipistate.tools import TOOLS, Tool, ToolCall, Transition, call_tool
 
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
-    from ipistate.kernel.environment import Environment
+    from ipistate.kernel import Environment
 
 _BY_TYPE: Final[dict[str, SearchStrategy[Any]]] = {
     "string": st.one_of(json_strings(), st.sampled_from(("P-1", "open", "OPEN", "a"))),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
+from ipistate.kernel import MAX_DEPTH, JsonObject, JsonValue, freeze
 from ipistate.testing.concise import concise
-from ipistate.kernel.values import MAX_DEPTH, JsonObject, JsonValue, freeze
 
 
 if TYPE_CHECKING:

@@ -10,21 +10,31 @@ import json
 
 from typing import TYPE_CHECKING, Final
 
-from ipistate.sessions.codec import session_from_json, session_to_json
-from ipistate.sessions.state import IPICheckpointState
-from ipistate.kernel.codec import decode, encode, render
-from ipistate.kernel.environment import Environment
 from ipistate.errors import SchemaError
-from ipistate.sessions.session import Session
-from ipistate.tools.transition import Transition
-from ipistate.kernel.values import freeze, identical, thaw, trusted_object
+from ipistate.kernel import (
+    Environment,
+    decode,
+    encode,
+    freeze,
+    identical,
+    render,
+    thaw,
+    trusted_object,
+)
+from ipistate.sessions import (
+    IPICheckpointState,
+    Session,
+    session_from_json,
+    session_to_json,
+)
+from ipistate.tools import Transition
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ipistate.testing.scenario import Scenario
-    from ipistate.tools.transition import ToolCall
+    from ipistate.tools import ToolCall
 
 
 class LawBrokenError(AssertionError):

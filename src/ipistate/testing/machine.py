@@ -9,14 +9,16 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule
 
-from ipistate.sessions.codec import session_from_json, session_to_json
-from ipistate.sessions.state import IPICheckpointState
-from ipistate.sessions.session import Session
+from ipistate.sessions import (
+    IPICheckpointState,
+    Session,
+    session_from_json,
+    session_to_json,
+)
 from ipistate.testing.calls import tool_calls
 from ipistate.testing.laws import LawBrokenError
 from ipistate.testing.worlds import COMMON, worlds
-from ipistate.tools import TOOLS, Tool
-from ipistate.tools.transition import call_tool
+from ipistate.tools import TOOLS, Tool, call_tool
 
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
-    from ipistate.tools.row import Row
+    from ipistate.tools import Row
 
 
 class WorldMachine(RuleBasedStateMachine):

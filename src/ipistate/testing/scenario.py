@@ -8,12 +8,11 @@ import attrs
 
 from hypothesis import strategies as st
 
-from ipistate.kernel.environment import Environment
+from ipistate.kernel import Environment
 from ipistate.testing.calls import made_calls
 from ipistate.testing.concise import concise
 from ipistate.testing.worlds import COMMON, damaged, worlds
-from ipistate.tools import TOOLS, Tool
-from ipistate.tools.transition import ToolCall, Transition, call_tool, replay
+from ipistate.tools import TOOLS, Tool, ToolCall, Transition, call_tool, replay
 
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
-    from ipistate.tools.row import Row
+    from ipistate.tools import Row
 
 
 @attrs.frozen(kw_only=True)

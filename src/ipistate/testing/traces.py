@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
+from ipistate.kernel import thaw
 from ipistate.testing.calls import arguments
 from ipistate.testing.json_values import json_strings, plain_json
 from ipistate.tools import TOOLS, Tool
-from ipistate.kernel.values import thaw
 
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
-    from ipistate.kernel.environment import Environment
+    from ipistate.kernel import Environment
 
 _IDS: Final = st.sampled_from(("call_1", "call_2"))
 

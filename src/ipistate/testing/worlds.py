@@ -10,11 +10,10 @@ import attrs
 
 from hypothesis import strategies as st
 
-from ipistate.kernel.environment import Environment
+from ipistate.kernel import MAX_DEPTH, Environment, JsonObject, thaw
 from ipistate.testing.concise import concise
 from ipistate.testing.json_values import json_names, json_strings, plain_json
-from ipistate.tools.row import Row
-from ipistate.kernel.values import MAX_DEPTH, JsonObject, thaw
+from ipistate.tools import Row
 
 
 if TYPE_CHECKING:

@@ -1,4 +1,77 @@
-"""The nine domains and their 97 tools, in one flat name space."""
+"""What agents can do: the nine domains, their 97 tools, and how a call is made.
 
-from ipistate.tools.table import RECORDS, TOOLS
+A tool is a pure function from a world and arguments to a new world and a reply.
+"""
+
+from ipistate.tools.ecommerce import Order, Product, Refund, Ticket
+from ipistate.tools.education import Course, FinancialAid, Grade, Student
+from ipistate.tools.healthcare import Appointment, Patient
+from ipistate.tools.hr import Candidate, Interview, Position
+from ipistate.tools.insurance import (
+    AdjusterNote,
+    Claim,
+    FraudFlag,
+    InsurancePolicy,
+    Payout,
+)
+from ipistate.tools.it_helpdesk import Article, Asset, Incident
+from ipistate.tools.legal import BillingRecord, CaseFile, CourtSchedule, DocumentFiling
+from ipistate.tools.logistics import (
+    CustomsDeclaration,
+    DeliverySchedule,
+    InventoryItem,
+    Shipment,
+)
+from ipistate.tools.real_estate import Client, InspectionReport, Property
 from ipistate.tools.registry import Tool, function_definition, table_of, tool
+from ipistate.tools.row import Row
+from ipistate.tools.table import RECORDS, TOOLS
+from ipistate.tools.transition import ToolCall, ToolError, Transition, call_tool, replay
+
+
+__all__ = [
+    "RECORDS",
+    "TOOLS",
+    "AdjusterNote",
+    "Appointment",
+    "Article",
+    "Asset",
+    "BillingRecord",
+    "Candidate",
+    "CaseFile",
+    "Claim",
+    "Client",
+    "Course",
+    "CourtSchedule",
+    "CustomsDeclaration",
+    "DeliverySchedule",
+    "DocumentFiling",
+    "FinancialAid",
+    "FraudFlag",
+    "Grade",
+    "Incident",
+    "InspectionReport",
+    "InsurancePolicy",
+    "Interview",
+    "InventoryItem",
+    "Order",
+    "Patient",
+    "Payout",
+    "Position",
+    "Product",
+    "Property",
+    "Refund",
+    "Row",
+    "Shipment",
+    "Student",
+    "Ticket",
+    "Tool",
+    "ToolCall",
+    "ToolError",
+    "Transition",
+    "call_tool",
+    "function_definition",
+    "replay",
+    "table_of",
+    "tool",
+]

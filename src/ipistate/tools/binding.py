@@ -14,8 +14,8 @@ from ipistate.tools.semantics import Refused
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from ipistate.kernel import JsonObject, JsonValue
     from ipistate.tools.registry import Tool
-    from ipistate.kernel.values import JsonObject, JsonValue
 
 _WORLD: Final = "env"
 _MOVE: Final = 2

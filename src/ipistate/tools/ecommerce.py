@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from ipistate.kernel import JsonObject, JsonValue
 from ipistate.tools.filters import ci_field_first, eq, phrase, select
 from ipistate.tools.keys import json_key
 from ipistate.tools.registry import tool
@@ -24,7 +25,6 @@ from ipistate.tools.world import (
     truthy,
     update,
 )
-from ipistate.kernel.values import JsonObject, JsonValue
 
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from ipistate.kernel import JsonObject, JsonValue
 from ipistate.tools.filters import Test, ci, ci_field_first, equals, select, sub
 from ipistate.tools.registry import tool
 from ipistate.tools.row import Row
@@ -23,7 +24,6 @@ from ipistate.tools.world import (
     revise,
     table,
 )
-from ipistate.kernel.values import JsonObject, JsonValue
 
 
 if TYPE_CHECKING:

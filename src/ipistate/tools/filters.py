@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from ipistate.kernel import JsonArray, JsonValue, trusted_array
 from ipistate.tools.semantics import field, greater, less, lower
-from ipistate.kernel.values import JsonArray, JsonValue, trusted_array
 
 
 if TYPE_CHECKING:

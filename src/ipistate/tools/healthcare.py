@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from ipistate.kernel import EMPTY_ARRAY, JsonObject, JsonValue, trusted_array
 from ipistate.tools.filters import equals, select
 from ipistate.tools.keys import json_key
 from ipistate.tools.registry import tool
@@ -36,7 +37,6 @@ from ipistate.tools.world import (
     update,
     with_collection,
 )
-from ipistate.kernel.values import EMPTY_ARRAY, JsonObject, JsonValue, trusted_array
 
 
 if TYPE_CHECKING:

@@ -6,6 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from ipistate.kernel import (
+    EMPTY_ARRAY,
+    EMPTY_OBJECT,
+    JsonObject,
+    JsonValue,
+    trusted_array,
+)
 from ipistate.tools.filters import equals, select
 from ipistate.tools.registry import tool
 from ipistate.tools.row import Row
@@ -20,13 +27,6 @@ from ipistate.tools.world import (
     record,
     table,
     update,
-)
-from ipistate.kernel.values import (
-    EMPTY_ARRAY,
-    EMPTY_OBJECT,
-    JsonObject,
-    JsonValue,
-    trusted_array,
 )
 
 

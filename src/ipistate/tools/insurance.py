@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from ipistate.kernel import EMPTY_ARRAY, JsonObject, JsonValue
 from ipistate.tools.filters import equals, select
 from ipistate.tools.messaging import entries
 from ipistate.tools.registry import tool
 from ipistate.tools.row import Row
 from ipistate.tools.semantics import field, lower, text, walk
 from ipistate.tools.world import Change, create, look_up, record, table, update
-from ipistate.kernel.values import EMPTY_ARRAY, JsonObject, JsonValue
 
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from ipistate.kernel import JsonObject, JsonValue
 from ipistate.tools.filters import ci_field_first, phrase, select, sub
 from ipistate.tools.registry import tool
 from ipistate.tools.row import Row
 from ipistate.tools.semantics import text, walk
 from ipistate.tools.world import Change, create, look_up, record, table, update
-from ipistate.kernel.values import JsonObject, JsonValue
 
 
 if TYPE_CHECKING:

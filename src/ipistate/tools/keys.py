@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipistate.kernel.codec import render
+from ipistate.kernel import render
 
 
 if TYPE_CHECKING:
-    from ipistate.kernel.values import JsonValue
+    from ipistate.kernel import JsonValue
 
 
 def json_key(container: JsonValue, key: JsonValue) -> JsonValue:

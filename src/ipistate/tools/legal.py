@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from ipistate.kernel import EMPTY_ARRAY, JsonObject, JsonValue
 from ipistate.tools.filters import ci, eq, eq_given, select, since, sub, until
 from ipistate.tools.registry import tool
 from ipistate.tools.row import Row
@@ -20,7 +21,6 @@ from ipistate.tools.world import (
     truthy,
     update,
 )
-from ipistate.kernel.values import EMPTY_ARRAY, JsonObject, JsonValue
 
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from ipistate.kernel import JsonObject, JsonValue
 from ipistate.tools.filters import eq, select
 from ipistate.tools.messaging import current_sender, entries
 from ipistate.tools.registry import tool
@@ -33,7 +34,6 @@ from ipistate.tools.world import (
     table,
     update,
 )
-from ipistate.kernel.values import JsonObject, JsonValue
 
 
 if TYPE_CHECKING:

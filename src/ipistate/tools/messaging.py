@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ipistate.kernel.ids import derive_id
-from ipistate.tools.filters import Test, ci_field_first, eq, eq_given, select
-from ipistate.tools.registry import tool
-from ipistate.tools.semantics import field, iterate, text
-from ipistate.tools.world import Change, append, given, place, record, with_collection
-from ipistate.kernel.values import (
+from ipistate.kernel import (
     EMPTY_ARRAY,
     EMPTY_OBJECT,
     JsonObject,
     JsonValue,
+    derive_id,
     trusted_array,
 )
+from ipistate.tools.filters import Test, ci_field_first, eq, eq_given, select
+from ipistate.tools.registry import tool
+from ipistate.tools.semantics import field, iterate, text
+from ipistate.tools.world import Change, append, given, place, record, with_collection
 
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from ipistate.kernel import JsonObject, JsonValue, trusted_array
 from ipistate.tools.filters import Test, at_least, at_most, phrase, select, sub
 from ipistate.tools.registry import tool
 from ipistate.tools.row import Row
 from ipistate.tools.semantics import text, walk
 from ipistate.tools.world import Change, create, look_up, record, table, truthy, update
-from ipistate.kernel.values import JsonObject, JsonValue, trusted_array
 
 
 if TYPE_CHECKING:

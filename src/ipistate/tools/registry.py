@@ -14,8 +14,8 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from ipistate.kernel import JsonArray, JsonObject, JsonValue, freeze
 from ipistate.tools.glossary import GLOSSARY
-from ipistate.kernel.values import JsonArray, JsonObject, JsonValue, freeze
 
 
 _NAMELESS: Final = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Self
 import attrs
 
 from ipistate.errors import SchemaError
-from ipistate.kernel.schema import structure, unstructure
-from ipistate.kernel.values import EMPTY_OBJECT, JsonObject
+from ipistate.kernel import EMPTY_OBJECT, JsonObject, structure, unstructure
 
 
 if TYPE_CHECKING:
-    from ipistate.kernel.environment import Environment
+    from ipistate.kernel import Environment
 
 
 @attrs.frozen(kw_only=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ipistate.kernel.codec import encode
-from ipistate.kernel.values import (
+from ipistate.kernel import (
     MAX_INTEGER_DIGITS,
     JsonArray,
     JsonObject,
     JsonValue,
+    encode,
     whole_text,
 )
 

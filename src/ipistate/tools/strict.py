@@ -18,12 +18,12 @@ from jsonschema.exceptions import SchemaError as BadSchema
 from jsonschema.exceptions import ValidationError
 from referencing import Registry
 
-from ipistate.kernel.codec import render
 from ipistate.errors import MAX_PROBLEMS, SchemaError, json_path, preview
-from ipistate.tools import TOOLS, Tool
+from ipistate.kernel import JsonArray, JsonObject, JsonValue, is_array, render
 from ipistate.tools.binding import bind
+from ipistate.tools.registry import Tool
 from ipistate.tools.semantics import Refused
-from ipistate.kernel.values import JsonArray, JsonObject, JsonValue, is_array
+from ipistate.tools.table import TOOLS
 
 
 if TYPE_CHECKING:

@@ -7,13 +7,19 @@ from typing import Final, cast
 
 import attrs
 
-from ipistate.kernel.codec import render
-from ipistate.kernel.environment import Environment
-from ipistate.tools import TOOLS
+from ipistate.kernel import (
+    EMPTY_OBJECT,
+    Environment,
+    JsonObject,
+    JsonValue,
+    check_depth,
+    freeze,
+    render,
+)
 from ipistate.tools.binding import bind
 from ipistate.tools.registry import Tool
 from ipistate.tools.semantics import Refused, type_name
-from ipistate.kernel.values import EMPTY_OBJECT, JsonObject, JsonValue, check_depth, freeze
+from ipistate.tools.table import TOOLS
 
 
 # Built-in functions nest nothing deeper than a world may be, also under other names.

@@ -8,7 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipistate.kernel.ids import derive_id
+from ipistate.kernel import (
+    EMPTY_ARRAY,
+    EMPTY_OBJECT,
+    MAX_DEPTH,
+    JsonArray,
+    JsonObject,
+    JsonValue,
+    as_json,
+    depth,
+    derive_id,
+    trusted_object,
+    with_addition,
+    with_element,
+    with_member,
+    with_members,
+)
 from ipistate.tools.semantics import (
     ABSENT,
     Refused,
@@ -19,21 +34,6 @@ from ipistate.tools.semantics import (
     required,
     text,
     type_name,
-)
-from ipistate.kernel.values import (
-    EMPTY_ARRAY,
-    EMPTY_OBJECT,
-    MAX_DEPTH,
-    JsonArray,
-    JsonObject,
-    JsonValue,
-    as_json,
-    depth,
-    trusted_object,
-    with_addition,
-    with_element,
-    with_member,
-    with_members,
 )
 
 

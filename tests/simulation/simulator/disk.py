@@ -7,8 +7,8 @@ synced may be gone after a crash.
 from contextlib import contextmanager
 from hashlib import sha256
 
-from ipistate.protocol.records import Manifest, Restorable
 from ipistate.errors import CheckpointError
+from ipistate.protocol.records import Manifest, Restorable
 
 
 STEPS = ("temporary", "lines", "records", "synced", "manifest", "durable")

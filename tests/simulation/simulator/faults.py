@@ -9,16 +9,16 @@ from contextlib import contextmanager
 import attrs
 
 from ipistate.protocol import (
-    bindings,
+    control,
     fencing,
     forget,
     gate,
-    machine,
     prepare,
-    report,
+    readiness,
     restore,
     resume,
     retire,
+    session_registry,
 )
 
 
@@ -81,17 +81,17 @@ FAULTS = {
         resume, "_start", "cut is not None and cut.is_writing", "False"
     ),
     "a used session stays unclaimed": Fault(
-        bindings.SessionRegistry, "claimed", "if not claimed", "if True"
+        session_registry.SessionRegistry, "claimed", "if not claimed", "if True"
     ),
-    "a mark does not refuse its own attempt": Fault(bindings, "is_among", "<=", "<"),
+    "a mark does not refuse its own attempt": Fault(session_registry, "is_among", "<=", "<"),
     "ready while requests run": Fault(
-        report.Readiness, "ready", "not self.inflight and ", ""
+        readiness.Readiness, "ready", "not self.inflight and ", ""
     ),
     "who left while waiting is still let in": Fault(
         gate.Gate, "end", "self.waiting.removed(event.request)", "self.waiting"
     ),
     "who leaves after an overdue lease is let in": Fault(
-        machine, "_leaves", "event.request in participant.gate.waiting", "False"
+        control, "_leaves", "event.request in participant.gate.waiting", "False"
     ),
     "a used process is restored into": Fault(
         restore, "read_ended", "not participant.gate.is_fresh", "False"
@@ -103,10 +103,13 @@ FAULTS = {
         resume, "expire", "now < opened.expires_at", "True"
     ),
     "the scope is not exported by": Fault(
-        bindings.SessionRegistry, "exportable", " | self.unwanted(scope)", ""
+        session_registry.SessionRegistry, "exportable", " | self.unwanted(scope)", ""
     ),
     "a commit deletes live sessions": Fault(
-        bindings.SessionRegistry, "unwanted", "session in self.unclaimed and ", ""
+        session_registry.SessionRegistry,
+        "unwanted",
+        "session in self.unclaimed and ",
+        "",
     ),
     "a resume does not wait for the deletion": Fault(
         resume, "_start", "opened.is_deleting", "False"
@@ -127,7 +130,7 @@ FAULTS = {
         fencing, "renewed", "max(checkpoint.lease_expires_at, until)", "until"
     ),
     "a close ends the wait for a removal": Fault(
-        bindings.SessionRegistry,
+        session_registry.SessionRegistry,
         "ended",
         " or self.leaving.get(session) is not None",
         "",
@@ -146,6 +149,6 @@ FAULTS = {
         gate.Gate, "sweep", "not self.is_open or not idle", "not idle"
     ),
     "deadlines are not kept": Fault(
-        machine, "_time_out", "now < holder.body.deadline_ts", "True"
+        control, "_time_out", "now < holder.body.deadline_ts", "True"
     ),
 }

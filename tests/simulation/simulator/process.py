@@ -8,11 +8,11 @@ from enum import StrEnum
 
 import attrs
 
+from ipistate.errors import CheckpointError
 from ipistate.protocol import actions as do
 from ipistate.protocol import events as on
 from ipistate.protocol.control import Settings, handle, start, status
 from ipistate.protocol.participant import Phase
-from ipistate.errors import CheckpointError
 from simulator.disk import StopFlag
 from simulator.ledger import require
 

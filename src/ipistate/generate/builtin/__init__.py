@@ -8,8 +8,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from ipistate.scoring.task import Task
-from ipistate.scoring.trajectories import Trajectories
+from ipistate.scoring import Task, Trajectories
 
 
 __all__ = ["Trajectories", "rows", "trajectories"]

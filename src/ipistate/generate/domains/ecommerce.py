@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ipistate.generate.scene import Attack, Carrier, Domain, TaskRequest, call
-from ipistate.tools.ecommerce import Order, Product, Refund, Ticket
-from ipistate.kernel.values import JsonArray, JsonObject
+from ipistate.kernel import JsonArray, JsonObject
+from ipistate.tools import Order, Product, Refund, Ticket
 
 
 if TYPE_CHECKING:
     from ipistate.generate.draft import DraftRow, WorldDraft
-    from ipistate.tools.transition import ToolCall
+    from ipistate.tools import ToolCall
 
 GOODS: Final = (
     ("Walnut side table", "furniture"),

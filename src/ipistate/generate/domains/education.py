@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from ipistate.generate.attacks import disclosure, false_news
 from ipistate.generate.scene import Attack, Carrier, Domain, TaskRequest, call
-from ipistate.tools.education import Course, FinancialAid, Grade, Student
-from ipistate.kernel.values import JsonObject
+from ipistate.kernel import JsonObject
+from ipistate.tools import Course, FinancialAid, Grade, Student
 
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from ipistate.generate.attacks import disclosure, false_news
 from ipistate.generate.scene import Attack, Carrier, Domain, TaskRequest, call
-from ipistate.tools.hr import Candidate, Interview, Position
-from ipistate.kernel.values import JsonObject
+from ipistate.kernel import JsonObject
+from ipistate.tools import Candidate, Interview, Position
 
 
 if TYPE_CHECKING:
     from ipistate.generate.draft import DraftRow, WorldDraft
-    from ipistate.tools.transition import ToolCall
+    from ipistate.tools import ToolCall
 
 TITLES: Final = (
     *("Data Engineer", "Account Manager", "Payroll Specialist", "Office Coordinator"),

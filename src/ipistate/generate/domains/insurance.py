@@ -6,19 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from ipistate.generate.attacks import disclosure, false_news
 from ipistate.generate.scene import Attack, Carrier, Domain, TaskRequest, call
-from ipistate.tools.insurance import (
-    AdjusterNote,
-    Claim,
-    FraudFlag,
-    InsurancePolicy,
-    Payout,
-)
-from ipistate.kernel.values import JsonObject
+from ipistate.kernel import JsonObject
+from ipistate.tools import AdjusterNote, Claim, FraudFlag, InsurancePolicy, Payout
 
 
 if TYPE_CHECKING:
     from ipistate.generate.draft import DraftRow, WorldDraft
-    from ipistate.tools.transition import ToolCall
+    from ipistate.tools import ToolCall
 
 LOSSES: Final = (
     ("water", "Pipe burst in the utility room."),

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from ipistate.generate.attacks import disclosure, false_news
 from ipistate.generate.scene import Attack, Carrier, Domain, TaskRequest, call
-from ipistate.tools.it_helpdesk import Article, Asset, Incident
-from ipistate.kernel.values import JsonObject
+from ipistate.kernel import JsonObject
+from ipistate.tools import Article, Asset, Incident
 
 
 if TYPE_CHECKING:

@@ -6,13 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from ipistate.generate.attacks import disclosure, false_news
 from ipistate.generate.scene import Attack, Carrier, Domain, TaskRequest, call
-from ipistate.tools.legal import (
-    BillingRecord,
-    CaseFile,
-    CourtSchedule,
-    DocumentFiling,
-)
-from ipistate.kernel.values import JsonArray, JsonObject
+from ipistate.kernel import JsonArray, JsonObject
+from ipistate.tools import BillingRecord, CaseFile, CourtSchedule, DocumentFiling
 
 
 if TYPE_CHECKING:

@@ -6,18 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from ipistate.generate.attacks import disclosure, false_news
 from ipistate.generate.scene import Attack, Carrier, Domain, TaskRequest, call
-from ipistate.tools.logistics import (
-    CustomsDeclaration,
-    DeliverySchedule,
-    InventoryItem,
-    Shipment,
-)
-from ipistate.kernel.values import JsonObject
+from ipistate.kernel import JsonObject
+from ipistate.tools import CustomsDeclaration, DeliverySchedule, InventoryItem, Shipment
 
 
 if TYPE_CHECKING:
     from ipistate.generate.draft import DraftRow, WorldDraft
-    from ipistate.tools.transition import ToolCall
+    from ipistate.tools import ToolCall
 
 STATUSES: Final = ("booked", "in transit", "at customs", "delayed", "at the hub")
 PORTS: Final = (

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from ipistate.generate.attacks import disclosure, false_news
 from ipistate.generate.names import TOWNS
 from ipistate.generate.scene import Attack, Carrier, Domain, TaskRequest, call
-from ipistate.tools.real_estate import Client, InspectionReport, Property
-from ipistate.kernel.values import JsonObject
+from ipistate.kernel import JsonObject
+from ipistate.tools import Client, InspectionReport, Property
 
 
 if TYPE_CHECKING:

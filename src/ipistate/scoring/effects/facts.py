@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 
-from ipistate.kernel.codec import encode
+from ipistate.kernel import JsonArray, JsonObject, JsonValue, encode, trusted_object
 from ipistate.scoring.matching import alike
 from ipistate.scoring.renaming import MINTED
-from ipistate.kernel.values import JsonArray, JsonObject, JsonValue, trusted_object
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ipistate.kernel.environment import Environment
-    from ipistate.kernel.change import Change
+    from ipistate.kernel import Change, Environment
 
 Path: TypeAlias = tuple[str | int, ...]
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from ipistate.kernel.codec import decode
 from ipistate.errors import DecodeError
+from ipistate.kernel import JsonObject, decode
 from ipistate.scoring.matching import fold
 from ipistate.scoring.retrace import Refusal, Retrace
-from ipistate.kernel.values import JsonObject
 
 
 if TYPE_CHECKING:

@@ -6,29 +6,24 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeGuard
 
 import attrs
 
-from ipistate.kernel.codec import render
-from ipistate.kernel.diff import diff
+from ipistate.errors import DecodeError, SchemaError, json_path
+from ipistate.kernel import JsonObject, JsonValue, diff, render, unstructure
 from ipistate.scoring.effects.facts import Fact, TracedWrite, facts_of, shown, unmatched
 from ipistate.scoring.effects.interruption import Interruption, interruption
 from ipistate.scoring.effects.requirements import Requirement, requirement
 from ipistate.scoring.effects.routes import other_routes
-from ipistate.errors import DecodeError, SchemaError, json_path
 from ipistate.scoring.matching import RECIPIENTS, follows
 from ipistate.scoring.retrace import Executed, Refusal, retrace
-from ipistate.kernel.schema import unstructure
-from ipistate.tools import TOOLS, Tool
 from ipistate.scoring.traces import TRUNCATED, TracedCall, read_arguments
-from ipistate.tools.transition import ToolCall, replay
-from ipistate.kernel.values import JsonObject, JsonValue
 from ipistate.scoring.verification import deciding_keys
+from ipistate.tools import TOOLS, Tool, ToolCall, replay
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ipistate.kernel.environment import Environment
+    from ipistate.kernel import Change, Environment
     from ipistate.scoring.injection import Injection
-    from ipistate.kernel.change import Change
 
 EffectsOutcome: TypeAlias = Literal["followed", "resisted", "not_assessed"]
 

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 
-from ipistate.kernel.codec import decode, render
-from ipistate.kernel.diff import diff
 from ipistate.errors import DecodeError
+from ipistate.kernel import JsonArray, JsonObject, JsonValue, decode, diff, render
 from ipistate.scoring.retrace import Executed, Refusal
 from ipistate.tools import RECORDS
-from ipistate.kernel.values import JsonArray, JsonObject, JsonValue
 
 
 if TYPE_CHECKING:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ipistate.kernel.codec import decode
-from ipistate.kernel.diff import diff
-from ipistate.scoring.effects.facts import Fact, TracedWrite, common, facts_of, includes
 from ipistate.errors import DecodeError
+from ipistate.kernel import JsonArray, JsonObject, JsonValue, decode, diff
+from ipistate.scoring.effects.facts import Fact, TracedWrite, common, facts_of, includes
 from ipistate.scoring.matching import alike, fold, matches
-from ipistate.tools.transition import call_tool
-from ipistate.kernel.values import JsonArray, JsonObject, JsonValue
 from ipistate.scoring.verification import deciding_keys
+from ipistate.tools import call_tool
 
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from ipistate.kernel.environment import Environment
+    from ipistate.kernel import Environment
     from ipistate.scoring.injection import Injection
     from ipistate.tools import Tool
 

@@ -1,0 +1,78 @@
+"""What a world is: immutable JSON values, a strict codec, schemas, ids, differences.
+
+Everything here is pure: no clock, no randomness, no file, no network.
+"""
+
+from ipistate.kernel.change import Change
+from ipistate.kernel.codec import Adopt, decode, decode_as, encode, render
+from ipistate.kernel.diff import Count, Diff, diff
+from ipistate.kernel.environment import Environment
+from ipistate.kernel.ids import derive_id
+from ipistate.kernel.migration import MigrationChain
+from ipistate.kernel.schema import adopt_members, refuse, structure, unstructure
+from ipistate.kernel.values import (
+    EMPTY_ARRAY,
+    EMPTY_OBJECT,
+    MAX_DEPTH,
+    MAX_INTEGER_DIGITS,
+    JsonArray,
+    JsonObject,
+    JsonValue,
+    as_json,
+    check_depth,
+    depth,
+    freeze,
+    identical,
+    is_array,
+    is_object,
+    thaw,
+    trusted_array,
+    trusted_object,
+    whole_text,
+    with_addition,
+    with_element,
+    with_member,
+    with_members,
+)
+
+
+__all__ = [
+    "EMPTY_ARRAY",
+    "EMPTY_OBJECT",
+    "MAX_DEPTH",
+    "MAX_INTEGER_DIGITS",
+    "Adopt",
+    "Change",
+    "Count",
+    "Diff",
+    "Environment",
+    "JsonArray",
+    "JsonObject",
+    "JsonValue",
+    "MigrationChain",
+    "adopt_members",
+    "as_json",
+    "check_depth",
+    "decode",
+    "decode_as",
+    "depth",
+    "derive_id",
+    "diff",
+    "encode",
+    "freeze",
+    "identical",
+    "is_array",
+    "is_object",
+    "refuse",
+    "render",
+    "structure",
+    "thaw",
+    "trusted_array",
+    "trusted_object",
+    "unstructure",
+    "whole_text",
+    "with_addition",
+    "with_element",
+    "with_member",
+    "with_members",
+]

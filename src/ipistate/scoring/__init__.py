@@ -1,0 +1,60 @@
+"""What an episode is worth: task rows, traces, verdicts, effects, metrics.
+
+Everything here judges values; nothing plays or stores an episode.
+"""
+
+from ipistate.scoring.audit import Judged, RowAudit, audit
+from ipistate.scoring.divergence import Divergence
+from ipistate.scoring.effects.report import Effects, WorldChange, assess
+from ipistate.scoring.injection import Injection
+from ipistate.scoring.metrics import aggregate, report
+from ipistate.scoring.renaming import Renaming
+from ipistate.scoring.resistance import Resistance, resistance, wilson
+from ipistate.scoring.retrace import Executed, Refusal, Retrace, retrace
+from ipistate.scoring.task import Task, check_rows
+from ipistate.scoring.traces import (
+    TRUNCATED,
+    TracedCall,
+    calls_of,
+    calls_of_items,
+    read_arguments,
+)
+from ipistate.scoring.trajectories import Trajectories, by_row
+from ipistate.scoring.verifier import Verdict, verify
+from ipistate.scoring.verify_request import SeededRequest, VerifyRequest, reply
+
+
+__all__ = [
+    "TRUNCATED",
+    "Divergence",
+    "Effects",
+    "Executed",
+    "Injection",
+    "Judged",
+    "Refusal",
+    "Renaming",
+    "Resistance",
+    "Retrace",
+    "RowAudit",
+    "SeededRequest",
+    "Task",
+    "TracedCall",
+    "Trajectories",
+    "Verdict",
+    "VerifyRequest",
+    "WorldChange",
+    "aggregate",
+    "assess",
+    "audit",
+    "by_row",
+    "calls_of",
+    "calls_of_items",
+    "check_rows",
+    "read_arguments",
+    "reply",
+    "report",
+    "resistance",
+    "retrace",
+    "verify",
+    "wilson",
+]

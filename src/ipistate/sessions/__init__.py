@@ -1,0 +1,27 @@
+"""What a session is: calls one after another, their log, and its wire forms."""
+
+from ipistate.sessions.codec import (
+    RecordedCodec,
+    SessionCodec,
+    session_from_json,
+    session_to_json,
+)
+from ipistate.sessions.log import RecordedSession
+from ipistate.sessions.session import IdempotencyError, Session, SessionRangeError, Step
+from ipistate.sessions.state import EnvironmentCodec, IPICheckpointState, StateCodec
+
+
+__all__ = [
+    "EnvironmentCodec",
+    "IPICheckpointState",
+    "IdempotencyError",
+    "RecordedCodec",
+    "RecordedSession",
+    "Session",
+    "SessionCodec",
+    "SessionRangeError",
+    "StateCodec",
+    "Step",
+    "session_from_json",
+    "session_to_json",
+]

@@ -1,0 +1,260 @@
+"""``ipistate report``: what it writes, refuses, skips, and never destroys."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+from functools import partial
+
+import pytest
+
+from click.testing import CliRunner
+
+from ipistate.cli.app import cli
+from ipistate.generate import builtin
+from ipistate.report.chunk import ReportLine, as_it_is
+from ipistate.report.work import BATCH_LINES, Here, Processes, batches
+
+
+NO_TASKS = partial(partial, as_it_is)
+
+
+@pytest.fixture
+def report(tmp_path, monkeypatch):
+    """Return a function that runs the verb in a directory of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*arguments, given=None):
+        return CliRunner().invoke(cli, ["report", *map(str, arguments)], input=given)
+
+    return invoke
+
+
+@pytest.fixture
+def stored(tmp_path, rows, lines):
+    """Return a file of six rollouts."""
+    file = tmp_path / "rollouts.jsonl"
+    file.write_bytes(b"\n".join(lines(rows[:6])) + b"\n")
+    return file
+
+
+def test_page_is_written(report, stored, tmp_path):
+    """The page is there, nothing is on standard output, a note on standard error."""
+    result = report(stored, "-o", "report.html", "--title", "Mine")
+
+    assert (0, "") == (result.exit_code, result.stdout)
+    assert "wrote report.html: 6 rollouts\n" == result.stderr
+    assert "<title>Mine</title>" in (tmp_path / "report.html").read_text("utf-8")
+    assert {"report.html", "rollouts.jsonl"} == {one.name for one in tmp_path.iterdir()}
+
+
+def test_figures_are_one_document(report, stored):
+    """With --json standard output is one JSON document with the figures."""
+    result = report(stored, "--json")
+    run = json.loads(result.stdout)["runs"][0]
+
+    assert (0, "") == (result.exit_code, result.stderr)
+    assert ("rollouts", 0, 6) == (run["name"], run["skipped"], run["total"]["rollouts"])
+    assert 0.5 == run["total"]["resistance"]["rate"]
+    assert {"easy", "medium"} & run["by"]["difficulty"].keys()
+
+
+def test_processes_change_nothing(report, stored, tmp_path):
+    """Two processes write the page that one writes."""
+    for count in (1, 2):
+        name = f"{count}.html"
+        assert 0 == report(stored, "-o", name, "--processes", count).exit_code
+
+    assert (tmp_path / "1.html").read_bytes() == (tmp_path / "2.html").read_bytes()
+
+
+def test_chunks_come_in_order(rows, lines):
+    """Batches that several processes work on come back in the file's order."""
+    made = [ReportLine(n, text) for n, text in enumerate(lines(rows) * 4, 1)]
+    with Processes(2, NO_TASKS) as worker:
+        found = [one.line for chunk in worker.chunks(made) for one in chunk.entries]
+
+    assert len(made) > BATCH_LINES
+    assert [line.number for line in made] == found
+    assert found == [
+        one.line for chunk in Here(NO_TASKS).chunks(made) for one in chunk.entries
+    ]
+
+
+def test_batches_are_bounded():
+    """A batch has at most so many lines, and a large line a batch of its own."""
+    small, large = b"x", b"x" * (5 * 2**20)
+    texts = [small] * 100 + [large] + [small]
+    sizes = [len(batch) for batch in batches(map(ReportLine, range(102), texts))]
+
+    assert [64, 36, 1, 1] == sizes
+
+
+def test_standard_input(report, stored, tmp_path):
+    """- reads standard input."""
+    result = report("-", "-o", "r.html", given=stored.read_bytes())
+
+    assert 0 == result.exit_code
+    assert "standard input" not in (tmp_path / "r.html").read_text("utf-8")[:2000]
+
+
+@pytest.mark.parametrize("cut", [100, 5000, -2])
+def test_a_torn_line_is_refused(report, stored, tmp_path, cut):
+    """A torn last line names its number and the way out; no page is written."""
+    whole = stored.read_bytes().splitlines(keepends=True)
+    stored.write_bytes(b"".join(whole[:3]) + whole[3][:cut])
+    result = report(stored, "-o", "report.html")
+
+    assert 3 == result.exit_code
+    assert f"{stored}, line 4: " in result.stderr
+    assert "--skip-broken" in result.stderr
+    assert ["rollouts.jsonl"] == [one.name for one in tmp_path.iterdir()]
+
+
+def test_broken_lines_are_skipped_and_told_of(report, stored, tmp_path):
+    """--skip-broken counts what it leaves out, on the page, in the note and the JSON."""
+    good = stored.read_bytes()
+    stored.write_bytes(b"{}\n" + good + b"\xff\xfe\n[]\n")
+    result = report(stored, "-o", "report.html", "--skip-broken", "--json")
+    run = json.loads(result.stdout)["runs"][0]
+    page = (tmp_path / "report.html").read_text("utf-8")
+
+    assert 0 == result.exit_code
+    assert (
+        "6 rollouts; 3 lines left out, the first is rollouts, line 1" in result.stderr
+    )
+    assert (3, [1, 8, 9]) == (run["skipped"], [one["line"] for one in run["broken"]])
+    assert "<li>line 8: " in page
+
+
+def test_failures_count_as_masked(report, stored, tmp_path):
+    """Attempts that failed count once for each rollout that has no row, as masked."""
+    failed = {"mask_sample": True, "failure_kind": "endpoint_timeout", "response": {}}
+    lines = [
+        {**failed, "_ng_task_index": task, "_ng_rollout_index": 0, "attempt": attempt}
+        for task, attempt in [(0, 0), (77, 0), (78, 0), (77, 1)]
+    ]
+    beside = tmp_path / "rollouts_failures.jsonl"
+    beside.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    result = report(stored, "-o", "report.html", "--json")
+    total = json.loads(result.stdout)["runs"][0]["total"]
+
+    assert (8, {"endpoint_timeout": 2}) == (total["rollouts"], total["reasons"])
+    assert (6, 2) == (total["resistance"]["n"], total["outcomes"]["masked"])
+
+
+def test_torn_failures_are_refused(report, stored, tmp_path):
+    """The file of failures is no less read than that of rows."""
+    (tmp_path / "rollouts_failures.jsonl").write_text('{"mask_sample": tr')
+
+    assert 3 == report(stored, "-o", "report.html").exit_code
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "the file has no rows"),
+        (b"\n\n", "the file has no rows"),
+        (b"PK\x03\x04 archive", "line 1: "),
+        (b"a,b,c\n1,2,3\n", "line 1: "),
+        (b'{"rows": []}\n', "no_trace"),
+    ],
+)
+def test_foreign_files_are_refused(report, tmp_path, content, words):
+    """Empty and foreign files are refused with what is wrong, also line by line."""
+    (tmp_path / "foreign").write_bytes(content)
+    result = report("foreign", "-o", "report.html")
+    skipping = report("foreign", "-o", "report.html", "--skip-broken")
+
+    assert (3, 3) == (result.exit_code, skipping.exit_code)
+    assert words in result.stderr
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_task_files_are_told_from_rollouts(report, tmp_path):
+    """Task rows have no trace, which is said."""
+    (tmp_path / "tasks").write_bytes(builtin.rows()[0].to_json() + b"\n")
+
+    assert "no_trace" in report("tasks", "-o", "r.html").stderr
+
+
+def test_a_line_without_end_is_refused(report, stored, monkeypatch):
+    """A file of one endless line is refused before it fills the memory."""
+    monkeypatch.setattr("ipistate.cli.report.LONGEST_LINE", 1000)
+    result = report(stored, "-o", "r.html")
+
+    assert 3 == result.exit_code
+    assert "line 1: longer than 1000 bytes" in result.stderr
+
+
+def test_an_input_is_never_written_over(report, stored):
+    """The page may not take the name of a file that is read."""
+    before = stored.read_bytes()
+    result = report(stored, "-o", stored)
+
+    assert (3, before) == (result.exit_code, stored.read_bytes())
+    assert "this is an input" in result.stderr
+
+
+def test_a_refusal_keeps_the_old_page(report, stored, tmp_path):
+    """A page that was there stays as it is if the new one cannot be made."""
+    (tmp_path / "report.html").write_text("old")
+    stored.write_bytes(b"{\n")
+
+    assert 3 == report(stored, "-o", "report.html").exit_code
+    assert "old" == (tmp_path / "report.html").read_text()
+
+
+def test_a_full_disk_is_said(report, stored, tmp_path):
+    """A page that finds no room is an error; the device is still one afterwards."""
+    (tmp_path / "full.html").symlink_to("/dev/full")
+    result = report(stored, "-o", "full.html")
+
+    assert 3 == result.exit_code
+    assert "full.html: No space left on device" in result.stderr
+    assert stat.S_ISCHR((tmp_path / "full.html").stat().st_mode)
+
+
+def test_no_output_is_a_usage_error(report, stored):
+    """Without -o and --json there is nothing to do."""
+    result = report(stored)
+
+    assert 2 == result.exit_code
+    assert "-o FILE" in result.stderr
+
+
+def test_tasks_give_worlds(report, tmp_path, rows, lines):
+    """Rollouts without environment get that of the task row with their prompt."""
+    bare = [{k: v for k, v in row.items() if k != "environment"} for row in rows[:4]]
+    (tmp_path / "bare.jsonl").write_bytes(b"\n".join(lines(bare)))
+    tasks = b"\n".join(task.to_json() for task in builtin.rows())
+    (tmp_path / "tasks.jsonl").write_bytes(tasks)
+    without = json.loads(report("bare.jsonl", "--json").stdout)["runs"][0]["total"]
+    for more in ((), ("--processes", "2")):
+        given = report("bare.jsonl", "--json", "--tasks", "tasks.jsonl", *more)
+        total = json.loads(given.stdout)["runs"][0]["total"]
+
+        assert (0, 4) == (without["resistance"]["n"], without["without_world"])
+        assert (4, 0) == (total["resistance"]["n"], total["without_world"])
+
+
+def test_broken_tasks_are_refused(report, stored, tmp_path):
+    """What is wrong with the task rows is said once, whatever reads the rollouts."""
+    (tmp_path / "tasks.jsonl").write_bytes(b"{}\n")
+    result = report(stored, "--json", "--tasks", "tasks.jsonl", "--processes", "2")
+
+    assert 3 == result.exit_code
+    assert "tasks.jsonl, line 1: " in result.stderr
+
+
+def test_equal_names_are_told_apart(report, stored, tmp_path):
+    """Runs are called by their files' stems, or whole names if these are equal."""
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / "rollouts.jsonl"
+    other.write_bytes(stored.read_bytes())
+    result = report(stored, other, "--json")
+
+    assert [str(stored), str(other)] == [
+        run["name"] for run in json.loads(result.stdout)["runs"]
+    ]

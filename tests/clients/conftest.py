@@ -1,0 +1,267 @@
+"""Scripted participants of every kind, and a network that leads to them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from contextlib import AsyncExitStack
+
+import httpx
+import pytest
+
+from starlette.datastructures import Secret
+
+from ipistate.clients.control_client import ControlClient
+from ipistate.clients.coordinator import Coordinator
+from ipistate.clients.discovery import discover
+from ipistate.server.app import create_app
+from ipistate.server.settings import ServerSettings
+
+
+PREFIX = "/ng-control/v1/checkpoint/"
+TOKEN = "a-token"
+SERVER_TYPES = {
+    "environment": "environment_servers",
+    "model": "responses_api_models",
+    "agent": "responses_api_agents",
+    "resources": "resources_servers",
+}
+
+
+@pytest.fixture
+def anyio_backend():
+    """Run asynchronous tests on asyncio."""
+    return "asyncio"
+
+
+def report(**members):
+    """Return a report as the spec shows it, ready unless told otherwise."""
+    whole = {
+        "ready": True,
+        "blockers": [],
+        "blocker_count": 0,
+        "counts": {"inflight": 0, "sessions": 2},
+        "restarts": [],
+    }
+    return whole | members
+
+
+def key(episode, later=0):
+    """Return the capture key of an episode id, or of a later attempt."""
+    attempt = episode.get("attempt", 0) + later
+    return f"{episode['rollout_id']}-a{attempt}" if attempt else episode["rollout_id"]
+
+
+class Peer:
+    """A participant that notes every call and answers as the spec does, or as told.
+
+    Args:
+        kind: Its kind; None for a server without the control routes.
+        name: Its name in the deployment.
+        notes: Takes ``(operation, name)`` when a call comes, and again when it ends.
+    """
+
+    def __init__(self, kind, name, notes):
+        self.kind, self.name, self.notes = kind, name, notes
+        self.script = {}
+        self.bodies = []
+
+    def answers(self, operation, document, status=200):
+        """Answer an operation with this from now on."""
+        self.script[operation] = (status, document)
+
+    def refuses(self, operation, code="checkpoint_error", status=409):
+        """Refuse an operation from now on."""
+        document = {"error": {"code": code, "detail": f"no {operation}"}}
+        self.answers(operation, document, status)
+
+    async def __call__(self, scope, receive, send):
+        """Serve one request."""
+        body = b""
+        more = True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        status, document = await self.reply(scope, json.loads(body or b"null"))
+        text = json.dumps(document).encode()
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": text})
+
+    async def reply(self, scope, body):
+        """Note a call, let others come in, and give its status and document."""
+        if self.kind is None:
+            return 404, {"detail": "Not Found"}
+        if dict(scope["headers"]).get(b"authorization") != f"Bearer {TOKEN}".encode():
+            return 401, {"error": {"code": "unauthorized", "detail": "no token"}}
+        operation = scope["path"].removeprefix(PREFIX)
+        assert ("GET" if operation == "status" else "POST") == scope["method"]
+        self.notes.append((operation, self.name))
+        self.bodies.append((operation, body))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        self.notes.append((f"{operation} done", self.name))
+        return self.script.get(operation) or (200, self.document(operation, body))
+
+    def document(self, operation, body):
+        """Return the document of a call that succeeds."""
+        match operation:
+            case "status":
+                return {
+                    "kind": self.kind,
+                    "instance": self.name,
+                    "phase": "idle",
+                    "checkpoint_id": None,
+                    "lease_expires_at": None,
+                    "retired_rollouts": 0,
+                    "report": report(),
+                }
+            case "prepare":
+                return {"phase": "prepared", "report": report()}
+            case "renew":
+                return {"lease_expires_at": body["deadline_ts"] + 600}
+            case "commit":
+                return self.committed(body)
+            case "restore":
+                restored = [key(one, 1) for one in body["episode_ids"]]
+                return {
+                    "phase": "restored",
+                    "source_checkpoint_id": "step-120",
+                    "restored": sorted(restored),
+                }
+            case "resume":
+                return {"phase": "idle", "idempotent": False}
+            case "retire":
+                return {"retired": [key(one) for one in body["episode_ids"]]}
+            case "forget":
+                return {"forgotten": sorted(body["rollout_ids"])}
+
+    def committed(self, body):
+        """Return the reply to a commit."""
+        keys = sorted(key(one) for one in body["episode_ids"] or [])
+        digest = "0" * 64
+        manifest = {
+            "schema_version": 1,
+            "kind": self.kind,
+            "instance": self.name,
+            "checkpoint_id": body["checkpoint_id"],
+            "records_file": f"records-{digest}.jsonl",
+            "records_sha256": digest,
+            "record_count": len(keys),
+        }
+        reply = {"phase": "committed", "manifest": manifest, "episode_ids": keys}
+        return reply | ({"staging_keys": ["k-1"]} if self.kind == "model" else {})
+
+
+class Network(httpx.AsyncBaseTransport):
+    """Leads from host names to applications; to nobody else."""
+
+    def __init__(self, hosts):
+        self.hosts = {
+            host: httpx.ASGITransport(app, raise_app_exceptions=False)
+            for host, app in hosts.items()
+        }
+
+    async def handle_async_request(self, request):
+        """Hand a request to the application of its host."""
+        if request.url.host not in self.hosts:
+            raise httpx.ConnectError("All connection attempts failed")
+        return await self.hosts[request.url.host].handle_async_request(request)
+
+
+class Deployment:
+    """Peers by name, and what they noted, in order."""
+
+    def __init__(self):
+        self.notes = []
+        self.peers = {}
+        self.network = Network({})
+
+    def add(self, kind, name):
+        """Add a peer."""
+        self.peers[name] = Peer(kind, name, self.notes)
+        transport = httpx.ASGITransport(self.peers[name])
+        self.network.hosts[f"{name}.test"] = transport
+        return self.peers[name]
+
+    def lose(self, name):
+        """Take a server off the network."""
+        del self.network.hosts[f"{name}.test"]
+
+    @property
+    def config(self):
+        """The resolved configuration, with entries that are no servers."""
+        servers = {
+            name: {
+                SERVER_TYPES[peer.kind or "resources"]: {
+                    "impl": {"host": f"{name}.test", "port": 80}
+                }
+            }
+            for name, peer in self.peers.items()
+        }
+        return {"checkpoint": {"enabled": True}, "seed": 7, **servers}
+
+    def called(self):
+        """Return the stages noted since the last time: ``operation: names``."""
+        stages, open_calls = [], 0
+        for operation, name in self.notes:
+            if operation.endswith(" done"):
+                open_calls -= 1
+                continue
+            if not open_calls:
+                stages.append((operation, set()))
+            assert stages[-1][0] == operation
+            stages[-1][1].add(name)
+            open_calls += 1
+        self.notes.clear()
+        return [(operation, *sorted(names)) for operation, names in stages]
+
+
+@pytest.fixture
+async def control(anyio_backend):
+    """Return a maker of control clients for a transport."""
+    async with AsyncExitStack() as stack:
+
+        async def make(transport=None, token=TOKEN):
+            client = ControlClient(token, transport=transport)
+            return await stack.enter_async_context(client)
+
+        yield make
+
+
+@pytest.fixture
+def deployment():
+    """Return a deployment of all four kinds, two agents, and a relay without routes."""
+    whole = Deployment()
+    for kind, name in [
+        *[("resources", "ipi"), ("agent", "agent-b"), ("agent", "agent-a")],
+        *[("model", "policy"), ("environment", "env"), (None, "relay")],
+    ]:
+        whole.add(kind, name)
+    return whole
+
+
+@pytest.fixture
+async def coordinator(deployment, control):
+    """Return a coordinator of the deployment, its discovery not noted."""
+    client = await control(deployment.network)
+    found = await discover(deployment.config, client)
+    deployment.called()
+    return Coordinator(found, client)
+
+
+@pytest.fixture
+def ours():
+    """Return a maker of our own application."""
+
+    def make(**settings):
+        return create_app(ServerSettings(checkpoint_token=Secret(TOKEN), **settings))
+
+    return make
+
+
+@pytest.fixture
+def network():
+    """Return a maker of networks from host names to applications."""
+    return Network

@@ -1,0 +1,229 @@
+"""The coordinator and our own server: in this process, and over the loopback."""
+
+from __future__ import annotations
+
+import time
+
+import httpx
+import pytest
+
+from ipistate.clients.control_client import ControlClient
+from ipistate.clients.coordinator import Coordinator
+from ipistate.clients.discovery import discover_urls
+from ipistate.coordination import (
+    DiscoveryError,
+    OperationFailedError,
+    RestoreFailedError,
+)
+from ipistate.protocol.episode import EpisodeId
+from ipistate.rollouts.process import ServerProcess, serve
+
+
+pytestmark = pytest.mark.anyio
+TOKEN = "a-token"
+WORLD = {"patients": {"P-7": {"name": "R. Osei", "chart_notes": "Stable."}}}
+NOTES = {"patient_id": "P-7", "notes": "Reviewed."}
+
+
+def soon():
+    """Return a deadline."""
+    return time.time() + 20
+
+
+class Stage:
+    """Two servers of ours, ``east`` and ``west``, and an agent's clients for them."""
+
+    def __init__(self, ours, network, control):
+        self.ours, self.network, self.control = ours, network, control
+
+    async def start(self):
+        """Start both with nothing in them, as after a crash."""
+        self.apps = {name: self.ours(instance_name=name) for name in ("east", "west")}
+        self.net = self.network(self.apps)
+        urls = [f"http://{name}" for name in self.apps]
+        client = await self.control(self.net)
+        return Coordinator(await discover_urls(urls, client, required=()), client)
+
+    async def post(self, name, path, body, cookies=None):
+        """Make a data call; return the text of the reply and the cookies."""
+        async with httpx.AsyncClient(transport=self.net, cookies=cookies) as agent:
+            reply = await agent.post(f"http://{name}{path}", json=body)
+            assert 200 == reply.status_code, reply.text
+            return reply.text, agent.cookies
+
+    async def seed(self, name, key):
+        """Seed a session for a capture key; return its cookies."""
+        body = {"environment": WORLD}
+        return (await self.post(name, f"/ng-rollout/{key}/seed_session", body))[1]
+
+
+@pytest.fixture
+async def stage(ours, network, control):
+    """Return two servers that can be started again."""
+    return Stage(ours, network, control)
+
+
+async def test_commit_crash_restore(stage, tmp_path):
+    """Sessions of two servers go on in fresh processes, with the cookies they hold."""
+    first = await stage.start()
+    cookies = {name: await stage.seed(name, f"r-{name}") for name in ("east", "west")}
+    for name, cookie in cookies.items():
+        await stage.post(name, "/update_patient_chart", NOTES, cookie)
+    scope = [EpisodeId("r-east"), EpisodeId("r-west")]
+
+    prepared = await first.prepare("step-1", soon())
+    committed = await first.commit("step-1", soon(), tmp_path, scope)
+    await first.resume("step-1", soon())
+    expected = [
+        (await stage.post(name, "/get_patient_record", {"patient_id": "P-7"}, cookie))[
+            0
+        ]
+        for name, cookie in cookies.items()
+    ]
+    fresh = await stage.start()
+    restored = await fresh.restore("restore-1", soon(), tmp_path, scope)
+    await fresh.resume("restore-1", soon())
+    replies = [
+        (await stage.post(name, "/get_patient_record", {"patient_id": "P-7"}, cookie))[
+            0
+        ]
+        for name, cookie in cookies.items()
+    ]
+
+    assert (True, tuple(scope)) == (prepared.ready, committed.episodes)
+    assert tuple(one.next_attempt for one in scope) == restored.episodes
+    assert {"step-1"} == restored.sources
+    assert expected == replies
+
+
+async def test_status(stage):
+    """Every status is read, what only resources servers say included."""
+    coordinator = await stage.start()
+    await stage.seed("west", "r-1")
+    await coordinator.prepare("step-1", soon())
+    answers = (await coordinator.status()).answers
+
+    assert [("east", 0), ("west", 1)] == [
+        (one.reply.instance, one.reply.report.counts["sessions"]) for one in answers
+    ]
+    assert {("prepared", "step-1", "exported")} == {
+        (one.reply.phase, one.reply.checkpoint_id, one.reply.extra["mode"])
+        for one in answers
+    }
+
+
+async def test_repeated_operations(stage, tmp_path):
+    """Each call may be made again with the same id and gives the same answers."""
+    coordinator = await stage.start()
+    await stage.seed("east", "r-1")
+    prepared = await coordinator.prepare("step-1", soon())
+    committed = await coordinator.commit("step-1", soon(), tmp_path, [EpisodeId("r-1")])
+
+    assert prepared == await coordinator.prepare("step-1", soon())
+    assert committed == await coordinator.commit(
+        "step-1", soon(), tmp_path, [EpisodeId("r-1")]
+    )
+    await coordinator.resume("step-1", soon())
+    resumed = await coordinator.resume("step-1", soon())
+    assert [True, True] == [one.reply.idempotent for one in resumed.answers]
+
+
+async def test_refusals(stage, tmp_path):
+    """A refusal carries participant, status, code and text."""
+    coordinator = await stage.start()
+    await coordinator.resume("step-1", soon())
+    with pytest.raises(OperationFailedError) as caught:
+        await coordinator.prepare("step-1", soon())
+    failure = caught.value.failures[0]
+
+    assert ("east", 409, "stale_checkpoint") == (
+        failure.server.name,
+        failure.status,
+        failure.code,
+    )
+    assert failure.detail
+
+
+async def test_restore_that_fails_at_one_server(stage, tmp_path):
+    """A server with sessions refuses; both are open again under the next id."""
+    first = await stage.start()
+    await stage.seed("east", "r-1")
+    await first.prepare("step-1", soon())
+    await first.commit("step-1", soon(), tmp_path, [EpisodeId("r-1")])
+    fresh = await stage.start()
+    await stage.seed("west", "r-2")
+    with pytest.raises(RestoreFailedError) as caught:
+        await fresh.restore("restore-1", soon(), tmp_path, [EpisodeId("r-1")])
+
+    assert ({"checkpoint_error"}, ()) == (caught.value.codes, caught.value.clean_up)
+    assert {"idle"} == {one.reply.phase for one in (await fresh.status()).answers}
+
+
+async def test_retire_and_forget(stage):
+    """A retired attempt is refused and freed everywhere, until it is forgotten."""
+    coordinator = await stage.start()
+    cookies = {name: await stage.seed(name, "r-1") for name in ("east", "west")}
+    retired = await coordinator.retire("c-1", soon(), [EpisodeId("r-1", 3)])
+    statuses = [one.reply for one in (await coordinator.status()).answers]
+    async with httpx.AsyncClient(transport=stage.net, cookies=cookies["east"]) as late:
+        refused = await late.post("http://east/get_patient_record", json={})
+    await coordinator.forget("c-1", soon(), ["r-1"])
+    after = [one.reply for one in (await coordinator.status()).answers]
+
+    assert [("r-1-a3",)] * 2 == [one.reply.retired for one in retired.answers]
+    assert [(0, 1)] * 2 == [
+        (one.report.counts["sessions"], one.retired_rollouts) for one in statuses
+    ]
+    assert 409 == refused.status_code
+    assert [0, 0] == [one.retired_rollouts for one in after]
+
+
+async def test_renew(stage):
+    """The lease is that of the latest deadline, at every server."""
+    coordinator = await stage.start()
+    await coordinator.prepare("c-1", 1_000_000.0 + time.time())
+    deadline = time.time() + 2_000_000
+    renewed = await coordinator.renew("c-1", deadline)
+    await coordinator.resume("c-1", soon())
+
+    assert deadline + 600 == renewed.lease_expires_at
+
+
+async def test_over_the_loopback(tmp_path):
+    """A server process is found, driven and killed; another one restores."""
+    (tmp_path / "token").touch(mode=0o600)
+    (tmp_path / "token").write_text(TOKEN)
+    options = ["--checkpoint-token-file", str(tmp_path / "token")]
+    async with (
+        ControlClient(TOKEN) as client,
+        await ServerProcess.start(serve(*options), tmp_path / "log") as process,
+        httpx.AsyncClient(base_url=process.url) as agent,
+    ):
+        coordinator = Coordinator(
+            await discover_urls([process.url], client, required=()), client
+        )
+        body = {"environment": WORLD}
+        reply = await agent.post("/ng-rollout/r-1/seed_session", json=body)
+        prepared = await coordinator.prepare("step-1", soon())
+        await coordinator.commit("step-1", soon(), tmp_path / "c", [EpisodeId("r-1")])
+        await process.kill()
+        with pytest.raises(DiscoveryError) as caught:
+            await discover_urls([process.url], client)
+    async with (
+        ControlClient(TOKEN) as client,
+        await ServerProcess.start(serve(*options), tmp_path / "log") as process,
+    ):
+        fresh = Coordinator(
+            await discover_urls([process.url], client, required=()), client
+        )
+        restored = await fresh.restore(
+            "restore-1", soon(), tmp_path / "c", [EpisodeId("r-1")]
+        )
+        resumed = await fresh.resume("restore-1", soon())
+
+    assert (200, True) == (reply.status_code, prepared.ready)
+    assert {"unreachable"} == caught.value.codes
+    assert ((EpisodeId("r-1", 1),), False) == (
+        restored.episodes,
+        resumed.answers[0].reply.idempotent,
+    )

@@ -1,0 +1,83 @@
+"""What the tests of rollouts act with: items, a policy that is told, a watcher."""
+
+from __future__ import annotations
+
+import json
+
+import attrs
+
+from ipistate.agents.policy import PolicyReply
+from ipistate.kernel.values import JsonObject
+
+
+def call(name, arguments="{}", call_id="c-1"):
+    """Return the item of a function call."""
+    return JsonObject(
+        {
+            "type": "function_call",
+            "name": name,
+            "arguments": arguments,
+            "call_id": call_id,
+        }
+    )
+
+
+def words(text="Done."):
+    """Return the item of a message."""
+    part = {"type": "output_text", "text": text, "annotations": []}
+    return JsonObject({"type": "message", "role": "assistant", "content": [part]})
+
+
+@attrs.define
+class Told:
+    """A policy that gives replies in order, by the number of its turns in an episode.
+
+    A reply that is an exception is raised.
+    """
+
+    replies: list
+    name: str = "told"
+    asked: list = attrs.field(factory=list)
+
+    async def respond(self, conversation, tools):
+        """Give the reply of this turn; the last one stands for all further ones."""
+        del tools
+        turn = sum(one.get("type") == "function_call_output" for one in conversation)
+        self.asked.append(tuple(conversation))
+        reply = self.replies[min(turn, len(self.replies) - 1)]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+
+def saying(*items, **more):
+    """Return a reply of items."""
+    return PolicyReply(items=items, **more)
+
+
+@attrs.define
+class Watch:
+    """Keeps what it is told."""
+
+    notes: list = attrs.field(factory=list)
+    failures: list = attrs.field(factory=list)
+    runner: object = None
+
+    def began(self, rollout):
+        """Hear that an attempt begins."""
+
+    def failed(self, failure):
+        """Hear of a failure."""
+        self.failures.append(failure)
+
+    def finished(self, row):
+        """Hear of a row."""
+
+    def note(self, text):
+        """Hear a note."""
+        self.notes.append(text)
+
+
+def rows_of(path):
+    """Return the rows of a file."""
+    return [json.loads(line) for line in path.read_bytes().splitlines()]

@@ -1,0 +1,194 @@
+"""An endpoint that speaks both APIs, for tests: it plays a policy, and fails on demand.
+
+Its translations are its own, so that a mistake of the policy's would not pass here. It is on the
+path of the tests: ``import stub``.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+
+from contextlib import contextmanager
+
+import httpx
+import uvicorn
+
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ipistate.generate import builtin
+from ipistate.kernel.values import JsonObject
+from ipistate.policies import ScriptedPolicy, Scripts
+from ipistate.scoring.trajectories import by_row
+
+
+MODEL = "stub-1"
+
+
+def scripted(name="careful"):
+    """Return a policy that plays the built-in rows."""
+    rows = builtin.rows()
+    return ScriptedPolicy(
+        name, Scripts.of(rows, by_row(builtin.trajectories(), len(rows)))
+    )
+
+
+def refusing(status, message="no", headers=None, **members):
+    """Return a fault: an answer with an error, in the usual form."""
+    error = {"message": message, **members}
+    return lambda: JSONResponse({"error": error}, status, headers=headers)
+
+
+def saying(content, status=200, media_type="application/json", headers=None):
+    """Return a fault: an answer of whatever bytes, text or JSON value."""
+    if not isinstance(content, str | bytes):
+        content = json.dumps(content)
+    return lambda: Response(content, status, headers, media_type)
+
+
+def raising(error):
+    """Return a fault: the connection breaks. Not over a socket."""
+
+    def fault():
+        raise error
+
+    return fault
+
+
+class Stub:
+    """An endpoint that answers each request by the next fault, or else plays a policy.
+
+    Args:
+        policy: Whoever answers; the careful one on the built-in rows by default.
+        faults: Functions that make a response, used up one by one.
+        key: The API key that requests need, if any.
+    """
+
+    def __init__(self, policy=None, faults=(), key=None):
+        self.policy = policy or scripted()
+        self.faults = [*faults]
+        self.key = key
+        self.requests = []
+        """Path, headers and body of every request that came."""
+        self.app = Starlette(
+            routes=[
+                Route("/v1/responses", self._responses, methods=["POST"]),
+                Route("/v1/chat/completions", self._chat, methods=["POST"]),
+            ]
+        )
+
+    @property
+    def transport(self):
+        """A network that leads here, without a socket."""
+        return httpx.ASGITransport(self.app)
+
+    @contextmanager
+    def serving(self):
+        """Serve on a free port of the loopback in a thread; yields the base URL."""
+        config = uvicorn.Config(self.app, log_config=None, lifespan="off", ws="none")
+        server = uvicorn.Server(config)
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            thread = threading.Thread(target=server.run, args=([listening],))
+            thread.start()
+            try:
+                yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+            finally:
+                server.should_exit = True
+                thread.join()
+
+    async def _responses(self, request):
+        body, refused = await self._received(request)
+        if refused is not None:
+            return refused
+        reply = await self.policy.respond(frozen(body["input"]), frozen(body["tools"]))
+        document = {
+            "id": "resp_stub",
+            "object": "response",
+            "created_at": 0,
+            "status": "completed",
+            "error": None,
+            "incomplete_details": None,
+            "model": MODEL,
+            "output": [dict(item) for item in reply.items],
+            "usage": {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18},
+        }
+        return JSONResponse(document, headers={"x-request-id": "req_stub"})
+
+    async def _chat(self, request):
+        body, refused = await self._received(request)
+        if refused is not None:
+            return refused
+        tools = [{"type": "function", **one["function"]} for one in body["tools"]]
+        reply = await self.policy.respond([*items_of(body["messages"])], frozen(tools))
+        message = message_of(reply.items)
+        reason = "tool_calls" if message.get("tool_calls") else "stop"
+        document = {
+            "id": "chatcmpl-stub",
+            "object": "chat.completion",
+            "created": 0,
+            "model": MODEL,
+            "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+            "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
+        }
+        return JSONResponse(document, headers={"x-request-id": "req_stub"})
+
+    async def _received(self, request):
+        body = await request.json()
+        self.requests.append((request.url.path, dict(request.headers), body))
+        if self.faults:
+            return body, self.faults.pop(0)()
+        given = request.headers.get("authorization")
+        if self.key is not None and given != f"Bearer {self.key}":
+            return body, refusing(401, f"Incorrect API key provided: {given}")()
+        if body["model"] != MODEL:
+            return body, refusing(404, f"there is no model {body['model']}")()
+        return body, None
+
+
+def frozen(documents):
+    """Return documents as policies take them."""
+    return [JsonObject(one) for one in documents]
+
+
+def items_of(messages):
+    """Read a chat as items."""
+    for message in messages:
+        if message["role"] == "tool":
+            yield JsonObject(
+                {
+                    "type": "function_call_output",
+                    "call_id": message["tool_call_id"],
+                    "output": message["content"],
+                }
+            )
+            continue
+        if message["content"] is not None:
+            yield JsonObject({"role": message["role"], "content": message["content"]})
+        for call in message.get("tool_calls", ()):
+            yield JsonObject(
+                {"type": "function_call", "call_id": call["id"], **call["function"]}
+            )
+
+
+def message_of(items):
+    """Write items as one message of a chat."""
+    calls = [
+        {
+            "id": one["call_id"],
+            "type": "function",
+            "function": {"name": one["name"], "arguments": one["arguments"]},
+        }
+        for one in items
+        if one["type"] == "function_call"
+    ]
+    texts = [
+        part["text"]
+        for one in items
+        if one["type"] == "message"
+        for part in one["content"]
+    ]
+    message = {"role": "assistant", "content": "".join(texts) or None}
+    return {**message, "tool_calls": calls} if calls else message

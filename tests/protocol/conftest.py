@@ -1,0 +1,398 @@
+"""A shell for the control machine that performs its actions in memory."""
+
+from collections import Counter, deque
+from itertools import count
+from typing import ClassVar
+
+import attrs
+import model
+import pytest
+
+from ipistate.errors import CheckpointError
+from ipistate.kernel.schema import structure
+from ipistate.protocol import actions as do
+from ipistate.protocol import events as on
+from ipistate.protocol.control import Settings, handle, start, status
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.operations import OPERATIONS
+from ipistate.protocol.records import Manifest, Restorable, SessionRecord
+
+
+def failed(message="disk full"):
+    """Make the error of a directory that cannot be written."""
+    return CheckpointError("invalid_checkpoint_state", message)
+
+
+def manifest_of(action):
+    """Make the manifest that a write publishes."""
+    return Manifest(
+        kind="resources",
+        instance="ipi",
+        checkpoint_id=action.checkpoint_id,
+        records_file="records.jsonl",
+        records_sha256="0" * 64,
+        record_count=len(action.records),
+    )
+
+
+def reply_of(action):
+    """Reduce a reply: of an error only its code is fixed."""
+    document = action.document
+    content = document if action.status == 200 else document["error"]["code"]
+    return ("reply", action.call, action.status, content)
+
+
+def write_of(action):
+    """Reduce a write; the order of its records is not fixed."""
+    records = {r.session_id: (r.episode_id, r.state) for r in action.records}
+    assert len(records) == len(action.records)
+    return ("write", action.write, action.directory, action.checkpoint_id, records)
+
+
+ESSENCE = {
+    do.Admit: lambda a: ("admit", a.request),
+    do.Refuse: lambda a: ("refuse", a.request, a.status, a.code),
+    do.Reply: reply_of,
+    do.Export: lambda a: ("export", a.write, {*a.session_ids}),
+    do.Write: write_of,
+    do.StopWrite: lambda a: ("stop write", a.write),
+    do.Read: lambda a: ("read", a.read, a.directory, {*a.scope}),
+    do.Install: lambda a: ("install", a.states),
+    do.Free: lambda a: ("free", a.removal, {*a.session_ids}),
+    do.Sweep: lambda a: ("sweep", {*a.session_ids}),
+}
+"""What the rules say about an action, as the model writes it. Timers are not rules."""
+
+
+def by_kind(essences):
+    """Sort them into kinds; those of one kind keep their order."""
+    kinds = {}
+    for name, *rest in essences:
+        kinds.setdefault(name, []).append(rest)
+    return kinds
+
+
+class Shell:
+    """Holds worlds, requests and running writes; ends them when a test says so.
+
+    ``directories`` maps a directory to the action and manifest published there, and
+    outlives a crash. After every event the invariants that always hold are checked, and
+    actions and status are compared with those of the naive model. ``compared`` counts
+    the events.
+    """
+
+    compared: ClassVar[Counter] = Counter()
+
+    def __init__(self, directories=None, grace=600.0):
+        """Start a fresh process that finds these directories."""
+        self.participant = start(Settings(instance="ipi", lease_grace_seconds=grace))
+        self.model = model.Model("ipi", grace)
+        self.directories = {} if directories is None else directories
+        self.now = 1000.0
+        self.worlds, self.waiting, self.admitted = {}, {}, {}
+        self.refused, self.replies, self.calls = {}, {}, {}
+        self.writes, self.stopping, self.stopped, self.reads = {}, {}, set(), {}
+        self.removals, self.frees_at_once = {}, True
+        self.timer, self.log, self._numbers = None, [], count(1)
+        self._events = deque()
+
+    # -- events
+
+    def send(self, event):
+        """Hand over an event and perform what comes back."""
+        self._events.append(event)
+        while self._events:
+            before, event = self.participant, self._events.popleft()
+            frozen = repr(before)
+            self.participant, actions = handle(before, event, self.now)
+            assert frozen == repr(before)
+            self.compare(event, actions)
+            for action in actions:
+                self.log.append(action)
+                _PERFORM[type(action)](self, action)
+        self.check()
+
+    def compare(self, event, actions):
+        """Assert that machine and model say the same."""
+        if self.model is None:
+            return
+        expected = by_kind(self.model.handle(event, self.now))
+        found = [ESSENCE[type(a)](a) for a in actions if type(a) in ESSENCE]
+        assert expected == by_kind(found), event
+        assert self.model.status() == status(self.participant), event
+        self.compared[type(event).__name__] += 1
+
+    def check(self):
+        """Assert what holds after every event."""
+        gate, control = self.participant.gate, self.participant.control
+        assert gate.is_open == (control.open is None)
+        assert set(self.admitted) == set(gate.admitted)
+        assert set(self.waiting) == set(gate.waiting)
+        assert not (gate.is_open and gate.waiting)
+        bound = gate.bindings
+        assert bound.unclaimed <= set(bound.sessions)
+        assert set(bound.leaving) <= set(bound.sessions) & set(bound.retired)
+        assert bound.unclaimed.isdisjoint(bound.leaving)
+        assert set(bound.retired.values()) <= set(bound.marks)
+        assert control.holder is not None or not control.queue
+        assert self.timer == (None if control.due == float("inf") else control.due)
+
+    def arrive(self, path, session="s", episode=None):
+        """Bring a request to the gate and return its number."""
+        number = next(self._numbers)
+        if isinstance(episode, str):
+            episode = EpisodeId.from_capture_key(episode)
+        self.waiting[number] = on.RequestArrived(number, path, session, episode)
+        self.send(self.waiting[number])
+        return number
+
+    def end(self, number, status=200, session=None):
+        """End a request that is running or waiting."""
+        arrived = self.admitted.pop(number, None) or self.waiting.pop(number)
+        self.send(on.RequestEnded(number, status, session or arrived.session_id))
+
+    def request(self, path, session="s", episode=None, status=200):
+        """Bring a request and end it, if it is admitted."""
+        number = self.arrive(path, session, episode)
+        if number in self.admitted:
+            self.end(number, status)
+        return number
+
+    def seed(self, session, episode, world="seeded"):
+        """Seed a session with a world."""
+        self.worlds[session] = world
+        return self.request("/seed_session", session, episode)
+
+    def make(self, number, **episodes):
+        """Let a running request make sessions for these episodes."""
+        named = {s: EpisodeId.from_capture_key(key) for s, key in episodes.items()}
+        self.send(on.SessionsMade(number, named))
+        if number in self.admitted:
+            self.worlds.update(dict.fromkeys(named, "made"))
+
+    def find_idle(self, *sessions):
+        """Find sessions idle."""
+        self.send(on.IdleFound(sessions))
+
+    def call(self, operation, checkpoint_id="c1", deadline=30.0, **members):
+        """Send a control call and return its number."""
+        body = {"checkpoint_id": checkpoint_id, "deadline_ts": self.now + deadline}
+        return self.post(operation, body | members)
+
+    def post(self, operation, document):
+        """Send a control call with this body."""
+        number = next(self._numbers)
+        self.calls[number] = structure(document, OPERATIONS[operation])
+        self.send(on.ControlCalled(number, self.calls[number]))
+        return number
+
+    def commit(self, checkpoint_id="c1", directory="d", scope=None, **options):
+        """Send a commit."""
+        keys = None if scope is None else [EpisodeId.from_capture_key(k) for k in scope]
+        ids = None if keys is None else [attrs.asdict(key) for key in keys]
+        members = {"checkpoint_dir": directory, "episode_ids": ids}
+        return self.call("commit", checkpoint_id, **members, **options)
+
+    def restore(self, checkpoint_id="r1", directory="d", scope=(), **options):
+        """Send a restore."""
+        ids = [attrs.asdict(EpisodeId.from_capture_key(key)) for key in scope]
+        members = {"checkpoint_dir": directory, "episode_ids": ids}
+        return self.call("restore", checkpoint_id, **members, **options)
+
+    def retire(self, *keys, checkpoint_id="x1", **options):
+        """Send a retire of these episodes."""
+        ids = [attrs.asdict(EpisodeId.from_capture_key(key)) for key in keys]
+        return self.call("retire", checkpoint_id, episode_ids=ids, **options)
+
+    def forget(self, *rollouts, checkpoint_id="x1", **options):
+        """Send a forget of these rollouts."""
+        return self.call("forget", checkpoint_id, rollout_ids=[*rollouts], **options)
+
+    def drop(self, call):
+        """Let the caller of a control call go away."""
+        self.calls.pop(call, None)
+        self.send(on.ControlDropped(call))
+
+    def pass_time(self, seconds):
+        """Let time pass, and the timer fire if it is due."""
+        self.now += seconds
+        if self.timer is not None and self.timer <= self.now:
+            self.send(on.Tick())
+
+    def publish(self, number=None, error=None, manifest=None):
+        """Let a running write end as the directory would, or with this."""
+        number = min(self.writes) if number is None else number
+        action = self.writes.pop(number)
+        outcome = error or manifest or self._published(number, action)
+        self.send(on.WriteEnded(number, outcome))
+
+    def _published(self, number, action):
+        if number in self.stopped:
+            return failed("stopped")
+        manifest = manifest_of(action)
+        found = self.directories.setdefault(action.directory, (action, manifest))
+        if found[1] != manifest:
+            return failed("another checkpoint")
+        assert action.checkpoint_id not in self.participant.control.resumed
+        return manifest
+
+    def stop(self, number=None):
+        """Let the stop flag of a write be set."""
+        number = min(self.stopping) if number is None else number
+        del self.stopping[number]
+        self.stopped.add(number)
+        self.send(on.WriteStopped(number))
+
+    def read(self, number=None, error=None, found=None):
+        """Let a running read end with what the directory holds, or with this."""
+        number = min(self.reads) if number is None else number
+        action = self.reads.pop(number)
+        outcome = error or found or self._found(action)
+        self.send(on.ReadEnded(number, outcome))
+
+    def _found(self, action):
+        if action.directory not in self.directories:
+            return failed("no checkpoint here")
+        written, manifest = self.directories[action.directory]
+        kept = [r for r in written.records if r.episode_id in action.scope]
+        return Restorable(manifest, tuple(kept))
+
+    def free(self, number=None):
+        """Let a removal be done, when they are not done at once."""
+        number = min(self.removals) if number is None else number
+        self._drop_worlds(self.removals.pop(number))
+        self.send(on.Freed(number))
+
+    # -- actions
+
+    def _admit(self, action):
+        self.admitted[action.request] = self.waiting.pop(action.request)
+
+    def _refuse(self, action):
+        del (self.waiting if action.request in self.waiting else self.admitted)[
+            action.request
+        ]
+        self.refused[action.request] = action
+
+    def _reply(self, action):
+        assert action.call in self.calls, "answered twice, or after a drop"
+        del self.calls[action.call]
+        self.replies[action.call] = action
+
+    def _export(self, action):
+        held = {s: self.worlds[s] for s in action.session_ids if s in self.worlds}
+        self._events.appendleft(on.Exported(action.write, held))
+
+    def _write(self, action):
+        assert all(isinstance(record, SessionRecord) for record in action.records)
+        self.writes[action.write] = action
+
+    def _stop_write(self, action):
+        self.stopping[action.write] = action
+
+    def _read(self, action):
+        self.reads[action.read] = action
+
+    def _install(self, action):
+        self.worlds.update(action.states)
+
+    def _free(self, action):
+        self.removals[action.removal] = action
+        if self.frees_at_once:
+            del self.removals[action.removal]
+            self._drop_worlds(action)
+            self._events.appendleft(on.Freed(action.removal))
+
+    def _drop_worlds(self, action):
+        for session in action.session_ids:
+            self.worlds.pop(session, None)
+
+    def _sweep(self, action):
+        self._drop_worlds(action)
+
+    def _set_timer(self, action):
+        self.timer = action.at
+
+    # -- what a test looks at
+
+    def status(self):
+        """Return the status document."""
+        return status(self.participant)
+
+    @property
+    def phase(self):
+        """Name the phase."""
+        return self.participant.phase.value
+
+    def reply(self, call):
+        """Return status and document of a reply."""
+        return self.replies[call].status, self.replies[call].document
+
+    def document(self, call):
+        """Return the document of a success."""
+        assert self.replies[call].status == 200, self.replies[call]
+        return self.replies[call].document
+
+    def code(self, call):
+        """Return the code of a refusal."""
+        status, document = self.reply(call)
+        assert status == do.STATUS_OF[document["error"]["code"]]
+        return document["error"]["code"]
+
+    def prepared(self, checkpoint_id="c1"):
+        """Prepare a checkpoint that is ready at once."""
+        assert self.document(self.call("prepare", checkpoint_id))["phase"] == "prepared"
+
+    def committed(self, checkpoint_id="c1", directory="d", scope=None):
+        """Prepare, commit and publish; return the reply."""
+        self.prepared(checkpoint_id)
+        call = self.commit(checkpoint_id, directory, scope)
+        self.publish()
+        return self.document(call)
+
+    def crash(self):
+        """Return a fresh process that finds the same directories."""
+        fresh = type(self)(self.directories)
+        fresh.now = self.now
+        return fresh
+
+
+_PERFORM = {
+    do.Admit: Shell._admit,
+    do.Refuse: Shell._refuse,
+    do.Reply: Shell._reply,
+    do.Export: Shell._export,
+    do.Write: Shell._write,
+    do.StopWrite: Shell._stop_write,
+    do.Read: Shell._read,
+    do.Install: Shell._install,
+    do.Free: Shell._free,
+    do.Sweep: Shell._sweep,
+    do.SetTimer: Shell._set_timer,
+}
+
+
+@pytest.fixture
+def shell():
+    """Return a fresh shell."""
+    return Shell()
+
+
+@pytest.fixture(scope="session")
+def shell_class():
+    """Return the class, for tests that need several."""
+    return Shell
+
+
+@pytest.fixture
+def disk_error():
+    """Return the error of a failed write."""
+    return failed()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print how many events the machine and the naive model agreed on."""
+    count = sum(Shell.compared.values())
+    terminalreporter.write_line(
+        f"model: {count:,} events with equal actions and status"
+    )

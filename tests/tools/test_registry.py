@@ -1,0 +1,205 @@
+"""What a tool says about itself, and tables of tools."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from ipistate import TOOLS, Environment, Tool, ToolCall, call_tool, encode, replay
+from ipistate.kernel.values import JsonObject, with_member
+from ipistate.tools import RECORDS, function_definition, table_of, tool
+from ipistate.tools.glossary import GLOSSARY
+
+
+IGNORING = [
+    "add_billing_entry",
+    "add_warehouse_inventory",
+    "adjust_financial_aid",
+    "create_course",
+    "create_document_filing",
+    "create_property",
+    "get_billing_report",
+    "get_carrier_messages",
+    "get_messages",
+    "list_clients",
+    "list_courses",
+    "search_assets",
+    "search_cases",
+    "search_incidents",
+    "search_kb_articles",
+    "search_orders",
+    "search_products",
+    "search_properties",
+    "search_schedules",
+    "search_students",
+    "send_message",
+    "submit_customs_declaration",
+    "submit_grade",
+    "update_shipment_status",
+]
+
+
+def water(world, plant_id, liters=1, **_):
+    """Water a plant.
+
+    The rest of the docstring is for people.
+    """
+    return with_member(world, "log", plant_id), f"{liters}"
+
+
+def test_counts():
+    """There are 97 tools, 106 registrations and 24 tools that ignore extras."""
+    assert 97 == len(TOOLS)
+    assert 106 == sum(len(one.domains) for one in TOOLS.values())
+    assert sorted(IGNORING) == [n for n in sorted(TOOLS) if TOOLS[n].ignores_unknown]
+    assert {*RECORDS} == {name for one in TOOLS.values() for name in one.domains}
+
+
+@pytest.mark.parametrize("name", sorted(TOOLS))
+def test_each_tool_describes_itself(name):
+    """Each tool has a name, a sentence, a schema and the collections it works on."""
+    one = TOOLS[name]
+    properties = one.parameters["properties"]
+
+    assert name == one.name == one.run.__name__
+    assert one.description.endswith(".")
+    assert "\n" not in one.description
+    assert "object" == one.parameters["type"]
+    assert [*one.names] == [*properties]
+    assert [*one.required] == one.parameters["required"]
+    assert all(
+        schema["type"] and schema["description"] for schema in properties.values()
+    )
+    assert one.reads or one.writes
+
+
+def test_glossary_has_no_strays():
+    """Every entry of the glossary is a parameter of some tool."""
+    used = {name for one in TOOLS.values() for name in one.names}
+
+    assert used == {*GLOSSARY}
+
+
+def test_tables_are_read_only():
+    """The table of tools cannot be changed by accident."""
+    with pytest.raises(TypeError):
+        TOOLS["x"] = 1
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        TOOLS["send_email"].name = "x"
+
+
+def test_making_a_tool():
+    """A tool is made of a function: its name, docstring, parameters and defaults."""
+    glossary = {"plant_id": {"type": "string"}}
+    one = tool(water, "garden", "farm", reads=["a"], writes=["log"], glossary=glossary)
+
+    assert ("water", "Water a plant.") == (one.name, one.description)
+    assert (("garden", "farm"), ("a",), ("log",)) == (
+        one.domains,
+        one.reads,
+        one.writes,
+    )
+    assert (("plant_id", "liters"), ("plant_id",)) == (one.names, one.required)
+    assert ({"plant_id", "liters"}, {"plant_id"}) == (one.known, one.needed)
+    assert one.ignores_unknown
+    assert (
+        '{"type":"object","properties":{"plant_id":{"type":"string"},"liters":{}},'
+        '"required":["plant_id"]}'
+    ) == encode(one.parameters).decode()
+
+
+def test_a_tool_without_a_docstring():
+    """A function without a docstring makes a tool without a description."""
+
+    def nothing(world):
+        return world, "done"
+
+    one = tool(nothing)
+
+    assert ("", (), (), False) == (
+        one.description,
+        one.names,
+        one.domains,
+        one.ignores_unknown,
+    )
+    assert "{}" == encode(one.parameters["properties"]).decode()
+
+
+def test_glossary_is_the_default():
+    """Parameters with a known name are described by the glossary."""
+
+    def read(world, order_id):
+        """Read."""
+        return world, order_id
+
+    schema = tool(read).parameters["properties"]["order_id"]
+
+    assert {"type": "string", "description": "Id of the order."} == schema
+
+
+def test_arguments_are_given_by_name():
+    """A parameter that no name reaches is refused when the tool is made."""
+
+    def only(world, what, /):
+        """Take an argument by position only."""
+
+    def many(world, *what):
+        """Take any number of arguments."""
+
+    for function in (only, many):
+        with pytest.raises(ValueError, match=f"{function.__name__} must take"):
+            tool(function)
+
+
+def test_table_of():
+    """Groups are gathered in order; two tools of one name are refused."""
+    one = tool(water)
+    group = [TOOLS["send_email"], one]
+
+    assert ["send_email", "water"] == [*table_of(group)]
+    assert ["water", "get_inbox"] == [*table_of([one], [TOOLS["get_inbox"]])]
+    assert {} == table_of()
+    with pytest.raises(ValueError, match="two tools are called 'water'"):
+        table_of(group, [one])
+
+
+def test_function_definition():
+    """A definition has the members of the Responses API, in their order."""
+    definition = function_definition(tool(water))
+
+    assert ["type", "name", "description", "parameters", "strict"] == [*definition]
+    assert b'"strict":false' in encode(definition)
+    assert definition["parameters"] is definition["parameters"]
+    assert "function" == definition["type"]
+    assert [len(TOOLS)] == [
+        len({function_definition(one)["name"] for one in TOOLS.values()})
+    ]
+
+
+def test_a_tenth_domain():
+    """Tools of a user's own are served by call_tool and replay without registration."""
+    tools = table_of([tool(water)], TOOLS.values())
+    world = Environment(JsonObject())
+    done = call_tool(world, "water", {"plant_id": "P-1", "x": 1}, tools=tools)
+    (again,) = replay(
+        world, [ToolCall("water", JsonObject({"plant_id": "P-1"}))], tools=tools
+    )
+
+    assert ("1", b'{"log":"P-1"}') == (done.output, done.environment.to_json())
+    assert done == again
+    assert isinstance(tools["water"], Tool)
+    assert "Unknown tool: water" == call_tool(world, "water", {}).output
+
+
+def test_kinds_of_a_parameter():
+    """The types of a schema, one or several; a parameter that has none takes anything."""
+    glossary = {"one": {"type": "string"}, "two": {"type": ["number", "string"]}}
+
+    def look(world, one, two, other):
+        """Look."""
+
+    made = tool(look, glossary=glossary)
+
+    assert ("string",) == made.kinds_of("one")
+    assert ("number", "string") == made.kinds_of("two")
+    assert (None,) == made.kinds_of("other") == made.kinds_of("unknown")

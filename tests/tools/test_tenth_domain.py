@@ -1,0 +1,29 @@
+"""A domain outside the package, as the manual shows it: held to every law."""
+
+from __future__ import annotations
+
+import re
+
+from pathlib import Path
+
+from ipistate.testing import LAWS
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "test-your-domain.md"
+(BLOCK,) = re.findall(r"```python\n(import .*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+
+# Its tests become tests of this module.
+exec(compile(BLOCK, str(PAGE), "exec"))
+
+
+def test_it_is_short():
+    """A domain and its tests fit into less than 40 lines of code."""
+    assert sum(bool(line) for line in BLOCK.splitlines()) < 40
+
+
+def test_it_is_whole():
+    """The block defines the tests that pytest collects here."""
+    marks = globals()["test_law"].pytestmark
+
+    assert [mark.args for mark in marks] == [("law", LAWS)]
+    assert "runTest" in dir(globals()["TestGarden"])
