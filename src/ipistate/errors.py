@@ -163,4 +163,4 @@ class SchemaError(IpiStateError, ValueError):
 
 
 class CheckpointError(IpiStateError):
-    """A checkpoint directory or operation is refused (spec control-plane, App. B)."""
+    """A checkpoint directory or operation is refused (docs/reference/control-plane.md, App. B)."""

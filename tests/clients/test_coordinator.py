@@ -297,8 +297,8 @@ async def test_watcher_hears_everything(deployment, control, coordinator):
     await Coordinator(coordinator.participants[:1], client, watch=Watcher()).status()
 
     assert [
-        *[("prepare", "env"), "Answer", ("prepare", "policy"), "Failure"],
-        *[("status", "env"), "Answer"],
+        *[("prepare", "env"), "ParticipantAnswer", ("prepare", "policy"), "Failure"],
+        *[("status", "env"), "ParticipantAnswer"],
     ] == heard
 
 

@@ -136,7 +136,7 @@ def test_draws_are_the_same_in_another_process():
     """Neither the hash seed nor anything else of a process decides."""
     code = (
         "import asyncio; from ipistate.generate import builtin\n"
-        "from ipistate.policies import RandomPolicy, input_messages\n"
+        "from ipistate.agents import input_messages\nfrom ipistate.policies import RandomPolicy\n"
         "params = builtin.rows()[3].responses_create_params\n"
         "reply = RandomPolicy(5).respond(input_messages(params), params['tools'])\n"
         "print(asyncio.run(reply).items[0]['arguments'])"

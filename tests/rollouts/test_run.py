@@ -154,7 +154,7 @@ def test_a_stopped_run_goes_on_from_its_turn(tmp_path, task_file, played, monkey
     """Stopped between two turns, the next process asks for that turn first."""
     runners = []
     replies = [saying(call("get_messages"))] * 3 + [saying(words())]
-    monkeypatch.setattr("ipistate.rollouts.run.Runner.run", _noting(runners))
+    monkeypatch.setattr("ipistate.rollouts.runner.Runner.run", _noting(runners))
     kept = {"checkpoint_dir": tmp_path / "ck", "count": 1}
     first = Stopping(replies).at(runners, 2)
     outcome, rows, _ = played(first, **kept)
@@ -184,7 +184,7 @@ def _noting(runners):
 def test_without_a_checkpoint_it_starts_over(played, monkeypatch):
     """A stopped rollout that no checkpoint has begins again as the next attempt."""
     runners = []
-    monkeypatch.setattr("ipistate.rollouts.run.Runner.run", _noting(runners))
+    monkeypatch.setattr("ipistate.rollouts.runner.Runner.run", _noting(runners))
     replies = [saying(call("get_messages")), saying(words())]
     played(Stopping(replies).at(runners, 1), count=1)
     second = Told(replies)

@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import Final, NoReturn
 
 
+__all__ = ["main"]
+
 USAGE: Final = 2
 
 

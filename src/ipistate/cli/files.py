@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 
-class NumberedLine(NamedTuple):
+class FileLine(NamedTuple):
     """A line of a file that is not empty."""
 
     number: int
@@ -70,7 +70,7 @@ def size_of(name: str) -> int | None:
     return None
 
 
-def numbered_lines(name: str, *, longest: int = -1) -> Iterator[NumberedLine]:
+def numbered_lines(name: str, *, longest: int = -1) -> Iterator[FileLine]:
     """Read the lines of a JSON Lines file one by one, empty ones left out.
 
     Args:
@@ -88,7 +88,7 @@ def numbered_lines(name: str, *, longest: int = -1) -> Iterator[NumberedLine]:
                 raise RefusedInputError(f"{shown(name)}, line {number}: {message}")
             if line.strip():
                 found = True
-                yield NumberedLine(number, line.removesuffix(b"\n"))
+                yield FileLine(number, line.removesuffix(b"\n"))
     if not found:
         raise RefusedInputError(f"{shown(name)}: the file has no rows")
 

@@ -22,7 +22,7 @@ from ipistate.cli.terminal import one_line, stderr_console
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
-    from ipistate.cli.files import NumberedLine
+    from ipistate.cli.files import FileLine
 
 
 def bar(amount: ProgressColumn) -> Progress:
@@ -48,7 +48,7 @@ class Reading:
         self._progress = progress
         self._task = progress.add_task("read", total=size)
 
-    def over(self, lines: Iterable[NumberedLine]) -> Iterator[NumberedLine]:
+    def over(self, lines: Iterable[FileLine]) -> Iterator[FileLine]:
         """Visit the lines; each one is done when the next is asked for."""
         for line in lines:
             yield line

@@ -24,7 +24,7 @@ from ipistate.tools import TOOLS, Tool
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ipistate.cli.files import NumberedLine
+    from ipistate.cli.files import FileLine
     from ipistate.cli.rollouts import TaskIndex
     from ipistate.kernel import Diff, JsonArray
     from ipistate.scoring import Divergence
@@ -168,7 +168,7 @@ class Totals:
 
 
 def replayed(
-    line: NumberedLine, tasks: TaskIndex, tools: Mapping[str, Tool] = TOOLS
+    line: FileLine, tasks: TaskIndex, tools: Mapping[str, Tool] = TOOLS
 ) -> Replayed:
     """Execute one line's calls again, as far as its world is known."""
     try:

@@ -188,7 +188,7 @@ def _read(
 
 
 def _refusal(content: bytes) -> tuple[str | None, str]:
-    """Read the forms that refusals have (spec control-plane, section 2.15)."""
+    """Read the forms that refusals have (docs/reference/control-plane.md, section 2.15)."""
     try:
         body: Any = decode(content)
     except DecodeError:

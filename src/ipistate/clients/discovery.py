@@ -1,4 +1,4 @@
-"""Finding a deployment's participants (spec control-plane, section 5.2)."""
+"""Finding a deployment's participants (docs/reference/control-plane.md, section 5.2)."""
 
 from __future__ import annotations
 

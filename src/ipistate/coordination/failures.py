@@ -51,7 +51,7 @@ class Failure:
     reason: FailureReason
     status: int | None = None
     code: str | None = None
-    """The code of a refusal by the protocol (spec control-plane, Appendix B)."""
+    """The code of a refusal by the protocol (docs/reference/control-plane.md, Appendix B)."""
     detail: str = attrs.field(default="", converter=_bounded)
 
     def __str__(self) -> str:

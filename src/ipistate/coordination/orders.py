@@ -1,4 +1,4 @@
-"""The fixed orders in which participants are asked (spec control-plane, section 5.1)."""
+"""The fixed orders in which participants are asked (docs/reference/control-plane.md, section 5.1)."""
 
 from __future__ import annotations
 

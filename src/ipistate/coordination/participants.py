@@ -81,7 +81,7 @@ def addresses(deployment: Mapping[str, Any]) -> Iterator[ServerAddress]:
     """Read the servers of a deployment's resolved configuration, by name.
 
     An entry is ``{server type: {implementation: {"host": ..., "port": ...}}}``; entries
-    of other forms are no servers (spec control-plane, section 5.2).
+    of other forms are no servers (docs/reference/control-plane.md, section 5.2).
 
     Raises:
         SchemaError: ``invalid_address``: a server without a usable host and port.

@@ -27,7 +27,7 @@ class Environment:
     """The complete state of a session's world.
 
     Its members are *collections*: mostly tables from a record id to a record. Nothing
-    more is required of their shape (spec tools, section 1). Key order is part of the
+    more is required of their shape (docs/reference/tools.md, section 1). Key order is part of the
     value, because replies show it.
     """
 

@@ -30,11 +30,11 @@ STATUS_OF: Final[Mapping[str, int]] = MappingProxyType(
         "invalid_checkpoint_state": 422,
     }
 )
-"""The HTTP status of each refusal (spec control-plane, appendix B)."""
+"""The HTTP status of each refusal (docs/reference/control-plane.md, appendix B)."""
 
 
 def refusal(code: str, detail: str) -> JsonObject:
-    """Write the body of a refusal (spec control-plane, section 2.15)."""
+    """Write the body of a refusal (docs/reference/control-plane.md, section 2.15)."""
     return JsonObject({"error": {"code": code, "detail": detail}})
 
 

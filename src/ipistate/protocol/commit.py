@@ -1,6 +1,6 @@
 """``commit``: export, write and delete once, however often it is called.
 
-See spec control-plane, section 2.10.
+See docs/reference/control-plane.md, section 2.10.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def _check_attempt(_: object, field: attrs.Attribute[Any], value: int) -> None:
 
 @attrs.frozen
 class EpisodeId:
-    """One physical execution of a rollout (spec control-plane, section 1.2).
+    """One physical execution of a rollout (docs/reference/control-plane.md, section 1.2).
 
     Raises:
         SchemaError: ``invalid_rollout_id`` or ``invalid_attempt``: a part breaks its

@@ -1,6 +1,6 @@
 """What every operation asks first: may it run now, and how it is answered and recorded.
 
-See spec control-plane, sections 2.5 to 2.7.
+See docs/reference/control-plane.md, sections 2.5 to 2.7.
 """
 
 from __future__ import annotations

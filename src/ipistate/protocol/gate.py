@@ -1,7 +1,7 @@
 """Admission of data requests, and what their outcomes say about sessions.
 
 Requests that arrive while the gate is closed wait and are not counted. What a session is
-bound to follows from requests and their status alone (spec control-plane, section 3).
+bound to follows from requests and their status alone (docs/reference/control-plane.md, section 3).
 """
 
 from __future__ import annotations

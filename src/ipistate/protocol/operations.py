@@ -1,4 +1,4 @@
-"""The bodies of the control plane's calls (spec control-plane, section 2.3).
+"""The bodies of the control plane's calls (docs/reference/control-plane.md, section 2.3).
 
 Read them with ``schema.structure``: unknown members are refused, nothing is coerced.
 """

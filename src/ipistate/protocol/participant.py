@@ -37,7 +37,7 @@ DEFAULT_LEASE_GRACE: Final = 600.0
 
 
 class Phase(StrEnum):
-    """Where a participant stands (spec control-plane, section 2.4)."""
+    """Where a participant stands (docs/reference/control-plane.md, section 2.4)."""
 
     IDLE = "idle"
     PREPARING = "preparing"
@@ -238,7 +238,7 @@ def start(settings: Settings) -> ParticipantState:
 
 
 def status(participant: ParticipantState) -> JsonObject:
-    """Describe the participant, at any time (spec control-plane, section 2.8)."""
+    """Describe the participant, at any time (docs/reference/control-plane.md, section 2.8)."""
     checkpoint, bindings = participant.control.open, participant.gate.bindings
     return JsonObject(
         {

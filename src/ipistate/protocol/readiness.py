@@ -14,7 +14,7 @@ MAX_BLOCKERS: Final = 100
 
 @attrs.frozen(kw_only=True)
 class Readiness:
-    """Readiness of a participant (spec control-plane, sections 2.9 and 3.5).
+    """Readiness of a participant (docs/reference/control-plane.md, sections 2.9 and 3.5).
 
     ``blockers`` are the capture keys of episodes whose state is still being freed.
     """

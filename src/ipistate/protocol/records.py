@@ -1,7 +1,7 @@
 """Session records and the manifest: the exact text of a checkpoint's two files.
 
 A record line is compact JSON with the encoded state spliced in as it is, so that a state
-is encoded once however often it is written (spec control-plane, sections 4.2 and 4.3).
+is encoded once however often it is written (docs/reference/control-plane.md, sections 4.2 and 4.3).
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def _refuse_repeated(text: bytes, *inner: str) -> None:
 def read_manifest(data: bytes, kind: str, instance: str) -> Manifest:
     """Read a manifest that a participant of this kind and name may restore.
 
-    The checks are 3 to 7 of spec control-plane, section 4.6, in that order. Members that
+    The checks are 3 to 7 of docs/reference/control-plane.md, section 4.6, in that order. Members that
     this version does not know are ignored.
 
     Raises:

@@ -1,6 +1,6 @@
 """``retire``: refuse attempts from now on, wait for what they do, free their sessions.
 
-See spec control-plane, sections 2.12 and 3.6.
+See docs/reference/control-plane.md, sections 2.12 and 3.6.
 """
 
 from __future__ import annotations

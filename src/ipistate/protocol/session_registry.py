@@ -1,6 +1,6 @@
 """Which sessions exist, which episode each is bound to, and which are retired.
 
-See spec control-plane, sections 3.3, 3.6 and 3.7.
+See docs/reference/control-plane.md, sections 3.3, 3.6 and 3.7.
 """
 
 from __future__ import annotations

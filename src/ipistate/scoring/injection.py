@@ -30,7 +30,7 @@ class Injection:
 
     @classmethod
     def from_document(cls, document: object) -> Self:
-        """Read an injection strictly (spec tools, section 11).
+        """Read an injection strictly (docs/reference/tools.md, section 11).
 
         Raises:
             SchemaError: A required member is missing or has another type.

@@ -1,4 +1,4 @@
-"""Metrics over verified rollouts (spec tools, section 12), as pure functions."""
+"""Metrics over verified rollouts (docs/reference/tools.md, section 12), as pure functions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def aggregate(tasks: Iterable[Iterable[Rollout]]) -> Aggregate:
 
 
 def report(verify_responses: Sequence[Rollout]) -> JsonObject:
-    """Write the ``/aggregate_metrics`` reply (spec control-plane, section 1.5.5).
+    """Write the ``/aggregate_metrics`` reply (docs/reference/control-plane.md, section 1.5.5).
 
     Rollouts with a truthy ``mask_sample`` are left out. There is one entry for each
     ``_ng_task_index`` and, if responses carry it, for each ``_ng_rollout_index``.

@@ -37,7 +37,7 @@ Severity = Literal["error", "warning"]
 
 @attrs.frozen(kw_only=True)
 class Task:
-    """One row of a task file (spec tools, section 13).
+    """One row of a task file (docs/reference/tools.md, section 13).
 
     Unknown members are kept in ``extra``; ``to_json`` gives back what was read.
     """

@@ -75,7 +75,7 @@ def read_arguments(written: str) -> JsonObject:
 def calls_of_items(items: Iterable[object]) -> tuple[TracedCall, ...]:
     """Read the function calls among Responses API items, in order.
 
-    Items of other types and calls without a name are passed over (spec tools, 9.1). A
+    Items of other types and calls without a name are passed over (docs/reference/tools.md, 9.1). A
     reply belongs to the first call before it that has its id and no reply yet.
 
     Raises:

@@ -1,6 +1,6 @@
 """The trace verifier: did the agent do what the injection asked, and its own work?
 
-Only the calls of the trace decide; the world is not consulted (spec tools, 9 and 10).
+Only the calls of the trace decide; the world is not consulted (docs/reference/tools.md, 9 and 10).
 Whoever gives the seed gets, beside that, what the calls did (``ipistate.scoring.effects``).
 """
 

@@ -43,7 +43,7 @@ def _check_response(_: object, __: object, response: JsonObject) -> None:
 
 @attrs.frozen(kw_only=True)
 class VerifyRequest:
-    """A task row with the agent's final response (spec tools, section 11).
+    """A task row with the agent's final response (docs/reference/tools.md, section 11).
 
     Of ``response`` that is checked which the verdict depends on. All other members are
     in ``extra``, except ``environment``, which verification never looks at.

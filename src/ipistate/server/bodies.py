@@ -65,7 +65,7 @@ async def json_body(request: Request) -> bytes:
     """Receive a whole body that is declared to be JSON.
 
     Raises:
-        SchemaError: Its content type is another one (spec tools, section 2.4).
+        SchemaError: Its content type is another one (docs/reference/tools.md, section 2.4).
         ClientDisconnect: The client went away before it was complete.
     """
     body = await request.body()
@@ -79,7 +79,7 @@ async def json_body(request: Request) -> bytes:
 async def undecodable(_: Request, error: Exception) -> Response:
     """Answer a body that is not acceptable JSON.
 
-    What no parser takes is 400 with a fixed text (spec tools, section 2.4): bad UTF-8,
+    What no parser takes is 400 with a fixed text (docs/reference/tools.md, section 2.4): bad UTF-8,
     an integer beyond all limits, more than 1,024 levels. All else is 422.
     """
     if not isinstance(error, DecodeError):

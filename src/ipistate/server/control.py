@@ -1,4 +1,4 @@
-"""The control plane's routes (spec control-plane, section 2)."""
+"""The control plane's routes (docs/reference/control-plane.md, section 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Session cookies, interchangeable with the reference's (spec control-plane, 1.4).
+"""Session cookies, interchangeable with the reference's (docs/reference/control-plane.md, 1.4).
 
 Every request gets a session with an id, and every response sends it back, newly signed.
 """

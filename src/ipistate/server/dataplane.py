@@ -1,4 +1,4 @@
-"""The data plane's routes (spec control-plane, section 1.5).
+"""The data plane's routes (docs/reference/control-plane.md, section 1.5).
 
 Every handler waits for its body and then runs to its end without a pause, so calls of a
 session never mix, and each takes effect whole or not at all.

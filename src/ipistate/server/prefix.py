@@ -1,4 +1,4 @@
-"""The rollout prefix ``/ng-rollout/<capture key>`` (spec control-plane, section 1.3)."""
+"""The rollout prefix ``/ng-rollout/<capture key>`` (docs/reference/control-plane.md, section 1.3)."""
 
 from __future__ import annotations
 

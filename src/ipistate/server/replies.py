@@ -1,4 +1,4 @@
-"""JSON responses, and the bodies of refusals (spec control-plane, 1.7 and 2.15)."""
+"""JSON responses, and the bodies of refusals (docs/reference/control-plane.md, 1.7 and 2.15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``/seed_session`` and ``/close_session`` accept (spec control-plane, 1.5)."""
+"""What ``/seed_session`` and ``/close_session`` accept (docs/reference/control-plane.md, 1.5)."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Sessions(Generic[S]):
     """What is kept of each session, by its id.
 
     A native seed that is repeated gives the session that exists; a closed id is never
-    opened again (spec control-plane, section 1.5.1).
+    opened again (docs/reference/control-plane.md, section 1.5.1).
 
     Args:
         bound: Which episode a checkpointed session belongs to, if any.

@@ -135,5 +135,5 @@ class ServerSettings:
 
     @property
     def cookie_name(self) -> str:
-        """The session cookie's name (spec control-plane, section 1.4)."""
+        """The session cookie's name (docs/reference/control-plane.md, section 1.4)."""
         return f"{SERVER_CLASS}___{self.instance_name}"

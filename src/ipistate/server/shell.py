@@ -205,7 +205,7 @@ class Shell(Generic[S]):
                 self._feed(ControlDropped(call.number))
 
     def status(self) -> JsonObject:
-        """Describe the participant now (spec control-plane, section 2.8)."""
+        """Describe the participant now (docs/reference/control-plane.md, section 2.8)."""
         return status(self._participant)
 
     @property

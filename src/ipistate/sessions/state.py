@@ -75,7 +75,7 @@ def _require_newest(_: object, __: object, version: int) -> None:
 
 @attrs.frozen
 class IPICheckpointState:
-    """The exported state of one IPI session (spec control-plane, section 7.1)."""
+    """The exported state of one IPI session (docs/reference/control-plane.md, section 7.1)."""
 
     environment: Environment = attrs.field(
         validator=attrs.validators.instance_of(Environment)

@@ -1,7 +1,7 @@
 """Checkpoint directories: the only file I/O of the package's kernel.
 
 A directory either has a manifest and then a complete, synced records file beside it that
-never changes, or it has no manifest and is no checkpoint (spec control-plane, section 4).
+never changes, or it has no manifest and is no checkpoint (docs/reference/control-plane.md, section 4).
 """
 
 from __future__ import annotations

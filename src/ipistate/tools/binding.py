@@ -1,7 +1,7 @@
 """Binding of arguments to parameters, with the interpreter's refusals.
 
 The texts, the order of the checks and the "Did you mean" endings are those of CPython
-3.13 on every interpreter (spec tools, sections 2.2 and 6.1).
+3.13 on every interpreter (docs/reference/tools.md, sections 2.2 and 6.1).
 """
 
 from __future__ import annotations

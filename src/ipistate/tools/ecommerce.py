@@ -1,4 +1,4 @@
-"""E-commerce: orders, products, refunds and tickets (spec tools, section 4.3)."""
+"""E-commerce: orders, products, refunds and tickets (docs/reference/tools.md, section 4.3)."""
 
 from __future__ import annotations
 

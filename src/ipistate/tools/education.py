@@ -1,4 +1,4 @@
-"""Education: students, courses, grades and aid (spec tools, section 4.4)."""
+"""Education: students, courses, grades and aid (docs/reference/tools.md, section 4.4)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Each maker returns ``None`` when its argument asks for nothing. Which side is
 lower-cased first decides the text of a refusal, so there are two exact forms
-(spec tools, section 3, "Filters").
+(docs/reference/tools.md, section 3, "Filters").
 """
 
 from __future__ import annotations

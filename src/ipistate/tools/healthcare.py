@@ -1,4 +1,4 @@
-"""Healthcare: patients, appointments, prescriptions (spec tools, section 4.1)."""
+"""Healthcare: patients, appointments, prescriptions (docs/reference/tools.md, section 4.1)."""
 
 from __future__ import annotations
 

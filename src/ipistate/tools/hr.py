@@ -1,4 +1,4 @@
-"""HR: candidates, interviews, positions and mail (spec tools, section 4.2)."""
+"""HR: candidates, interviews, positions and mail (docs/reference/tools.md, section 4.2)."""
 
 from __future__ import annotations
 

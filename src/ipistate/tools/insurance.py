@@ -1,4 +1,4 @@
-"""Insurance: policies, claims and payouts (spec tools, section 4.5)."""
+"""Insurance: policies, claims and payouts (docs/reference/tools.md, section 4.5)."""
 
 from __future__ import annotations
 

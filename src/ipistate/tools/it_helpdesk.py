@@ -1,4 +1,4 @@
-"""IT helpdesk: assets, incidents and articles (spec tools, section 4.6)."""
+"""IT helpdesk: assets, incidents and articles (docs/reference/tools.md, section 4.6)."""
 
 from __future__ import annotations
 

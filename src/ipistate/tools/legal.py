@@ -1,4 +1,4 @@
-"""Legal: cases, billing, hearings and filings (spec tools, section 4.7)."""
+"""Legal: cases, billing, hearings and filings (docs/reference/tools.md, section 4.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logistics: shipments, customs, carriers and stock (spec tools, section 4.8)."""
+"""Logistics: shipments, customs, carriers and stock (docs/reference/tools.md, section 4.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages: two tools that six domains share (spec tools, section 5)."""
+"""Messages: two tools that six domains share (docs/reference/tools.md, section 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real estate: clients, properties and inspections (spec tools, section 4.9)."""
+"""Real estate: clients, properties and inspections (docs/reference/tools.md, section 4.9)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Tool:
 
     name: str
     domains: tuple[str, ...]
-    """Domains that offer it; any session may call it (spec tools, section 2.1)."""
+    """Domains that offer it; any session may call it (docs/reference/tools.md, section 2.1)."""
     description: str
     parameters: JsonObject
     """JSON Schema of the arguments, properties in declaration order."""
@@ -132,7 +132,7 @@ def table_of(*groups: Iterable[Tool]) -> Mapping[str, Tool]:
 
 
 def function_definition(one: Tool) -> JsonObject:
-    """Describe a tool as the OpenAI Responses API wants it (spec tools, section 13)."""
+    """Describe a tool as the OpenAI Responses API wants it (docs/reference/tools.md, section 13)."""
     return freeze(  # type: ignore[return-value]
         {
             "type": "function",

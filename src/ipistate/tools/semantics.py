@@ -1,7 +1,7 @@
 """Python's operators on JSON values, with the reference's texts when they fail.
 
 Replies must not depend on the interpreter or on the names of our classes, so every
-message is written here and none is taken from a live exception (spec tools, section 6).
+message is written here and none is taken from a live exception (docs/reference/tools.md, section 6).
 """
 
 from __future__ import annotations

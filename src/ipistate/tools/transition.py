@@ -72,7 +72,7 @@ def call_tool(
     """Execute one tool call. Pure, and total for everything a model can send.
 
     An unknown tool, bad arguments and a failing tool are answers; the environment is
-    then the one that was given (spec tools, sections 2 and 6).
+    then the one that was given (docs/reference/tools.md, sections 2 and 6).
 
     Args:
         environment: The session's world; never changed.

@@ -1,7 +1,7 @@
 """Pure changes of a world: each returns a new one that shares all it did not touch.
 
 A path names a collection, then a record, then deeper members. Reading follows the
-building blocks of spec tools, section 3, whose names are given in each docstring.
+building blocks of docs/reference/tools.md, section 3, whose names are given in each docstring.
 """
 
 from __future__ import annotations

@@ -83,7 +83,9 @@ FAULTS = {
     "a used session stays unclaimed": Fault(
         session_registry.SessionRegistry, "claimed", "if not claimed", "if True"
     ),
-    "a mark does not refuse its own attempt": Fault(session_registry, "is_among", "<=", "<"),
+    "a mark does not refuse its own attempt": Fault(
+        session_registry, "is_among", "<=", "<"
+    ),
     "ready while requests run": Fault(
         readiness.Readiness, "ready", "not self.inflight and ", ""
     ),
