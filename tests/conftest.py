@@ -1,13 +1,15 @@
-"""Hypothesis profiles, the shared conformance data, and a summary of what it proved."""
+"""Hypothesis profiles, the recorded behaviour, and a summary of what it proved."""
 
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import re
 import sys
 
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,32 +45,21 @@ CHECKLIST = re.compile(r"::test_(d[0-9]{2}_\w+)")
 PROVEN = pytest.StashKey[Counter[str]]()
 
 
-def _shared() -> Path | None:
-    named = os.environ.get("IPISTATE_SHARED")
-    above = Path(__file__).resolve().parents
-    places = [Path(named)] if named else [folder / "shared" for folder in above]
-    return next((p for p in places if (p / "conformance").is_dir()), None)
+@pytest.fixture(scope="session")
+def data():
+    """Return the directory of the files that tests read."""
+    return Path(__file__).parent / "data"
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
-    """Return the directory with the recorded behaviour of the reference, or skip."""
-    found = _shared()
-    if found is None:
-        pytest.skip("no directory 'shared' beside the checkout (or IPISTATE_SHARED)")
-    return found
+def conformance(data):
+    """Return a reader of recorded behaviour: a file is unpacked when first asked for."""
 
-
-@pytest.fixture(scope="session")
-def conformance(shared):
-    """Return a reader of the rows of a conformance file."""
-    cache = {}
-
+    @cache
     def rows(name):
-        if name not in cache:
-            with (shared / "conformance" / name).open(encoding="ascii") as lines:
-                cache[name] = [json.loads(line) for line in lines]
-        return cache[name]
+        packed = data / "conformance" / f"{name}.xz"
+        with lzma.open(packed, "rt", encoding="ascii") as lines:
+            return [json.loads(line) for line in lines]
 
     return rows
 

@@ -279,12 +279,11 @@ def test_lines_that_are_not_rollouts(run, write, stored, line):
     assert "2 rollouts: 1 refused, 1 same" in result.stdout
 
 
-def test_recorded_rollouts(document, shared):
-    """The reference's published rollouts have no worlds; each row says so."""
-    data = shared / "data"
+def test_rollouts_of_other_rows(document, data):
+    """Rollouts without a world, of prompts in no task row: each row says so."""
     shown = document(
-        *["replay", data / "nemo_gym_ipi_example_rollouts.jsonl"],
-        *["--tasks", data / "nemo_gym_ipi_example.jsonl", "--json"],
+        *["replay", data / "rollouts.jsonl"],
+        *["--tasks", data / "task_rows.jsonl", "--json"],
     )
 
     assert {"no world": 5} == shown["counts"]

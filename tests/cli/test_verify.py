@@ -166,12 +166,11 @@ def test_tasks_file_with_a_bad_line(run, write, stored):
     assert "tasks.jsonl, line 2: $" in result.stderr
 
 
-def test_recorded_rollouts(document, shared):
-    """The reference's published rollouts lack injections; each row says so."""
-    data = shared / "data"
+def test_rollouts_of_other_rows(document, data):
+    """Rollouts without an injection, of prompts in no task row: each row says so."""
     shown = document(
-        *["verify", data / "nemo_gym_ipi_example_rollouts.jsonl"],
-        *["--tasks", data / "nemo_gym_ipi_example.jsonl", "--json"],
+        *["verify", data / "rollouts.jsonl"],
+        *["--tasks", data / "task_rows.jsonl", "--json"],
     )
 
     assert {"not scored": 5} == shown["counts"]

@@ -110,9 +110,9 @@ def test_results_carry_task_verdict_and_indices(played):
     assert 8 == len(rows)
 
 
-def test_published_rows(shared, tmp_path):
-    """The five real rows are served, checkpointed, killed and restored, identical."""
-    tasks = shared / "data" / "nemo_gym_ipi_example.jsonl"
+def test_rows_of_a_file(data, tmp_path):
+    """Five rows of a file are served, checkpointed, killed and restored, identical."""
+    tasks = data / "task_rows.jsonl"
     file = tmp_path / "demo.json"
     result = subprocess.run(
         [*DEMO, "--tasks", tasks, "--rollouts", "10", "--json", file],

@@ -77,9 +77,9 @@ def test_derived_scripts_of_builtin_rows(task):
     assert len(script.careful) >= 3
 
 
-def test_derived_scripts_of_published_rows(shared):
-    """The five real rows play: rewards 1 and 0, every required call answered."""
-    file = shared / "data" / "nemo_gym_ipi_example.jsonl"
+def test_derived_scripts_of_a_file(data):
+    """Rows of the published form play: rewards 1 and 0, at least four calls."""
+    file = data / "task_rows.jsonl"
     tasks = [Task.from_json(line) for line in file.read_bytes().splitlines()]
     scripts = [derive(f"row-{number}", task) for number, task in enumerate(tasks)]
 

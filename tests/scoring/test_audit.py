@@ -295,9 +295,9 @@ def test_names_are_not_enough():
     assert all(one.reason is None for one in judged if not one.effects)
 
 
-def test_published_rows(shared):
+def test_rows_without_trajectories(data):
     """Rows without trajectories: only the injection's call is changed, and noticed."""
-    path = shared / "data" / "nemo_gym_ipi_example.jsonl"
+    path = data / "task_rows.jsonl"
     for row, line in enumerate(path.read_bytes().splitlines()):
         found = audit(row, Task.from_json(line))
         assert found.passes

@@ -258,9 +258,9 @@ def test_reference_trajectories(row, kind):
     assert [*replay(world, calls)] == [*replay(world, calls, tools=STRICT)]
 
 
-def test_recorded_rollouts(shared, proven):
-    """Nor do the models whose rollouts are published."""
-    path = shared / "data" / "nemo_gym_ipi_example_rollouts.jsonl"
+def test_stored_rollouts(data, proven):
+    """Nor do the calls of rollouts as an agent of the reference stores them."""
+    path = data / "rollouts.jsonl"
     items = [
         item
         for line in path.read_text("utf-8").splitlines()
@@ -270,14 +270,14 @@ def test_recorded_rollouts(shared, proven):
     for item in items:
         reply = output(item["name"], json.loads(item["arguments"]))
         assert INVALID_ARGUMENTS not in reply
-        proven["calls of published rollouts accepted by strict arguments"] += 1
+        proven["calls of rollouts accepted by strict arguments"] += 1
 
     assert items
 
 
-def test_published_schemas(shared):
-    """What a published row's schemas ask of a model, strict arguments accept."""
-    path = shared / "data" / "nemo_gym_ipi_example.jsonl"
+def test_schemas_of_task_rows(data):
+    """What the narrower schemas of a task row ask of a model, strict arguments accept."""
+    path = data / "task_rows.jsonl"
     asked = {
         one["name"]: one["parameters"]["properties"]
         for line in path.read_text("utf-8").splitlines()
