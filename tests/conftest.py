@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from evidence import Evidence, counting
 from hypothesis import HealthCheck, settings
 
 
@@ -42,8 +43,6 @@ if PROFILE == "mutation":
 CHECKLIST = re.compile(r"::test_(d[0-9]{2}_\w+)")
 """Tests named after a line of the checkpoint protocol's conformance checklist."""
 
-PROVEN = pytest.StashKey[Counter[str]]()
-
 
 @pytest.fixture(scope="session")
 def data():
@@ -67,7 +66,7 @@ def conformance(data):
 @pytest.fixture
 def proven(request):
     """Count what a test has compared; the totals stand below the test results."""
-    return request.config.stash.setdefault(PROVEN, Counter())
+    yield from counting(request.node)
 
 
 def checklist(stats):
@@ -83,9 +82,12 @@ def checklist(stats):
         yield f"checklist: {name}: {counts}"
 
 
-def pytest_terminal_summary(terminalreporter, config):
-    """Print the checklist, and how many recorded rows were compared and held."""
+def pytest_configure(config):
+    """Gather what the tests have compared."""
+    config.pluginmanager.register(Evidence())
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print the lines of the checklist."""
     for line in checklist(terminalreporter.stats):
         terminalreporter.write_line(line)
-    for name, count in sorted(config.stash.get(PROVEN, Counter()).items()):
-        terminalreporter.write_line(f"conformance: {count:6,} {name}")

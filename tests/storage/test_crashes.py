@@ -13,6 +13,8 @@ from pathlib import Path
 import durability
 import pytest
 
+from evidence import Table
+
 from ipistate.errors import CheckpointError
 
 
@@ -26,14 +28,16 @@ LINK = WRITING.index("link manifest")
 MOMENTS = ("before", "halfway", "after")
 
 
-@pytest.fixture(scope="session")
-def tables(pytestconfig):
+TABLES = (
+    Table("killed while writing", MOMENTS, WRITING),
+    Table("killed while reading", ("before", "after"), READING),
+)
+
+
+@pytest.fixture
+def tables(request):
     """Return the two tables, which are printed at the end."""
-    writing = durability.Table("killed while writing", MOMENTS)
-    reading = durability.Table("killed while reading", ("before", "after"))
-    report = durability.TableReport((writing, WRITING), (reading, READING))
-    pytestconfig.pluginmanager.register(report)
-    return writing, reading
+    return [table.of(request.node) for table in TABLES]
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,8 @@ from threading import Thread
 import durability
 import pytest
 
+from evidence import Table
+
 from ipistate.errors import CheckpointError
 from ipistate.storage.checkpoint_directory import StopFlag
 
@@ -27,15 +29,16 @@ HALF = "half, then ENOSPC"
 LINK = WRITING.index("link manifest")
 
 
-@pytest.fixture(scope="session")
-def tables(pytestconfig):
+TABLES = (
+    Table("fault while writing", (*ERRORS, HALF, "rival", "twin", "stop"), WRITING),
+    Table("fault while reading", (*ERRORS, "rival"), READING),
+)
+
+
+@pytest.fixture
+def tables(request):
     """Return the two tables, which are printed at the end."""
-    columns = (*ERRORS, HALF, "rival", "twin", "stop")
-    writing = durability.Table("fault while writing", columns)
-    reading = durability.Table("fault while reading", (*ERRORS, "rival"))
-    report = durability.TableReport((writing, WRITING), (reading, READING))
-    pytestconfig.pluginmanager.register(report)
-    return writing, reading
+    return [table.of(request.node) for table in TABLES]
 
 
 def at(step, moment, act):
