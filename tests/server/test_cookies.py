@@ -20,8 +20,9 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from ipistate.protocol import COOKIE_MAX_AGE as MAX_AGE
 from ipistate.protocol.session_id import MAX_SESSION_ID
-from ipistate.server.cookies import MAX_AGE, SessionCookie
+from ipistate.server.cookies import SessionCookie
 
 
 pytestmark = pytest.mark.anyio

@@ -12,9 +12,10 @@ from starlette.datastructures import Secret
 from starlette.routing import Route
 
 from ipistate.kernel.values import MAX_DEPTH
+from ipistate.protocol import EXTENSION_PATH as PREFIX
 from ipistate.server.app import create_app
 from ipistate.server.cookies import SessionCookie
-from ipistate.server.extension import MAX_STEPS, PREFIX
+from ipistate.server.extension import MAX_STEPS
 from ipistate.server.new_sessions import MAX_FORKS, read_import
 from ipistate.server.settings import ServerSettings
 

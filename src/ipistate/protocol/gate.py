@@ -22,13 +22,12 @@ from ipistate.protocol.events import (
 from ipistate.protocol.readiness import Readiness
 from ipistate.protocol.session_registry import SessionRegistry, is_among
 from ipistate.protocol.waiting_requests import WaitingRequests
+from ipistate.protocol.wire import CLOSE_PATH, SEED_PATH, VERIFY_PATH
 
 
 Emit: TypeAlias = Callable[[Action], None]
 
-SEED_PATH: Final = "/seed_session"
-CLOSE_PATH: Final = "/close_session"
-_ENDING_PATHS: Final = frozenset({"/verify", CLOSE_PATH})
+_ENDING_PATHS: Final = frozenset({VERIFY_PATH, CLOSE_PATH})
 
 
 @attrs.frozen

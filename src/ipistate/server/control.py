@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 
 from ipistate.kernel import decode, structure
-from ipistate.protocol import OPERATIONS
+from ipistate.protocol import CHECKPOINT_PATH, OPERATIONS
 from ipistate.server.bodies import count_ids, json_body
 from ipistate.server.replies import json_reply
 from ipistate.server.shell import code_of
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from ipistate.server.settings import ServerSettings
     from ipistate.server.shell import Shell
     from ipistate.server.token import Handler
-
-PREFIX: Final = "/ng-control/v1/checkpoint"
 
 
 _log: Final = logging.getLogger(__name__)
@@ -50,14 +48,16 @@ class ControlPlane:
             return []
         operations = [
             Route(
-                f"{PREFIX}/{name}",
+                f"{CHECKPOINT_PATH}/{name}",
                 authorized(self._operation(name, body)),
                 methods=["POST"],
                 max_body_size=self._max_bytes,
             )
             for name, body in OPERATIONS.items()
         ]
-        status = Route(f"{PREFIX}/status", authorized(self.status), methods=["GET"])
+        status = Route(
+            f"{CHECKPOINT_PATH}/status", authorized(self.status), methods=["GET"]
+        )
         return [status, *operations]
 
     async def status(self, _: Request) -> Response:

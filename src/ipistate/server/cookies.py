@@ -16,16 +16,13 @@ from uuid import uuid4
 from itsdangerous import BadSignature, TimestampSigner
 from starlette.requests import cookie_parser
 
-from ipistate.protocol import is_session_id
+from ipistate.protocol import COOKIE_MAX_AGE, SESSION_MEMBER, is_session_id
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-MAX_AGE: Final = 14 * 24 * 60 * 60
-"""Seconds that a cookie is good for."""
 
 _VARY: Final = (b"vary", b"Cookie")
 # What a signed but odd value can make the signer and the parsers raise.
@@ -63,7 +60,7 @@ class SessionCookie:
         self._name = name
         self._signer = _Signer(secret, clock)
         self._head = f"{name}="
-        self._tail = f"; path=/; Max-Age={MAX_AGE}; httponly; samesite=lax"
+        self._tail = f"; path=/; Max-Age={COOKIE_MAX_AGE}; httponly; samesite=lax"
 
     def read(self, scope: Scope) -> dict[str, Any]:
         """Return the session that a request carries, empty if it carries none.
@@ -73,7 +70,7 @@ class SessionCookie:
         """
         for value in self._values(scope):
             try:
-                payload = self._signer.unsign(value, max_age=MAX_AGE)
+                payload = self._signer.unsign(value, max_age=COOKIE_MAX_AGE)
                 session = json.loads(b64decode(payload))
             except _UNREADABLE:
                 continue
@@ -114,9 +111,9 @@ class SessionLayer:
             return
         session = self._cookie.read(scope)
         scope["session"] = session
-        scope["session_is_new"] = not is_session_id(session.get("session_id"))
+        scope["session_is_new"] = not is_session_id(session.get(SESSION_MEMBER))
         if scope["session_is_new"]:
-            session["session_id"] = str(uuid4())
+            session[SESSION_MEMBER] = str(uuid4())
 
         async def send_with_cookie(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -19,6 +19,16 @@ from ipistate.kernel import (
     structure,
     trusted_object,
 )
+from ipistate.protocol import (
+    CLOSE_PATH,
+    HINT_HEADER,
+    LIVENESS_PATHS,
+    METRICS_PATH,
+    REVERIFY_PATH,
+    SEED_PATH,
+    SESSION_MEMBER,
+    VERIFY_PATH,
+)
 from ipistate.scoring import report
 from ipistate.server.bodies import json_body, object_of
 from ipistate.server.replies import detail, json_reply
@@ -36,8 +46,6 @@ if TYPE_CHECKING:
     from ipistate.server.settings import ServerSettings
 
 S = TypeVar("S")
-
-LIVENESS: Final = ("/", "/health", "/healthz", "/livez", "/readyz")
 
 _NOT_SEEDED: Final = "Session not initialized. Please call seed_session first."
 _ALIVE: Final = JsonObject({"status": "ok"})
@@ -62,19 +70,19 @@ class DataPlane(Generic[S]):
         the GET routes, because their calls are most of the traffic.
         """
         metrics = Route(
-            "/aggregate_metrics",
+            METRICS_PATH,
             aggregate_metrics,
             methods=["POST"],
             max_body_size=self._max_metrics,
         )
         return [
-            Route("/seed_session", self.seed_session, methods=["POST"]),
-            Route("/verify", self.verify, methods=["POST"]),
-            Route("/close_session", self.close_session, methods=["POST"]),
+            Route(SEED_PATH, self.seed_session, methods=["POST"]),
+            Route(VERIFY_PATH, self.verify, methods=["POST"]),
+            Route(CLOSE_PATH, self.close_session, methods=["POST"]),
             metrics,
             Route("/{tool_name}", self.call, methods=["POST"]),
-            Route("/reverify_mode", reverify_mode, methods=["GET"]),
-            *[Route(path, alive, methods=["GET"]) for path in LIVENESS],
+            Route(REVERIFY_PATH, reverify_mode, methods=["GET"]),
+            *[Route(path, alive, methods=["GET"]) for path in LIVENESS_PATHS],
         ]
 
     async def seed_session(self, request: Request) -> Response:
@@ -82,11 +90,11 @@ class DataPlane(Generic[S]):
         seed = self._pool.seed(await json_body(request))
         state = self._keeping.begin(seed.world)
         if seed.native is None:
-            self._sessions.start({request.session["session_id"]: state})
+            self._sessions.start({request.session[SESSION_MEMBER]: state})
             return json_reply(EMPTY_OBJECT)
         self._sessions.open(seed.native, state)
         name = seed.native.resources_session_id
-        request.session["session_id"] = name
+        request.session[SESSION_MEMBER] = name
         members = {"resources_tools": None, "sandbox_access": None}
         return json_reply(JsonObject({"resources_session_id": name, **members}))
 
@@ -94,7 +102,7 @@ class DataPlane(Generic[S]):
         """Run one tool on the session's world."""
         arguments = decode(await json_body(request))
         object_of(arguments)
-        session_id = request.session["session_id"]
+        session_id = request.session[SESSION_MEMBER]
         state = self._sessions.get(session_id)
         if state is None:
             return not_seeded(request, self._sessions)
@@ -106,7 +114,7 @@ class DataPlane(Generic[S]):
     async def verify(self, request: Request) -> Response:
         """Score the episode; a valid request ends the session whatever comes of it."""
         score = self._read_exchange(await json_body(request))
-        session_id = request.session["session_id"]
+        session_id = request.session[SESSION_MEMBER]
         state = self._sessions.get(session_id)
         self._sessions.drop(session_id)
         history = None if state is None else self._keeping.history(state)
@@ -116,8 +124,8 @@ class DataPlane(Generic[S]):
         """Free the session; there need not be one."""
         body = decode(await json_body(request))
         native = structure(body, NativeSession)
-        ended = self._sessions.close(native, request.session["session_id"])
-        request.session["session_id"] = ended
+        ended = self._sessions.close(native, request.session[SESSION_MEMBER])
+        request.session[SESSION_MEMBER] = ended
         name = native.resources_session_id
         return json_reply(JsonObject({"resources_session_id": name}))
 
@@ -147,13 +155,13 @@ async def alive(_: Request) -> Response:
 
 def not_seeded(request: Request, sessions: Sessions[Any]) -> Response:
     """Answer a request that needs a session and has none."""
-    return detail(400, _NOT_SEEDED, {"x-ipistate-hint": _hint(request, sessions)})
+    return detail(400, _NOT_SEEDED, {HINT_HEADER: _hint(request, sessions)})
 
 
 def _hint(request: Request, sessions: Sessions[Any]) -> str:
     # The body's text is fixed, because models read it; clients need to know more.
     if request.scope["session_is_new"]:
         return "no valid session cookie came with the request"
-    if sessions.was_swept(request.session["session_id"]):
+    if sessions.was_swept(request.session[SESSION_MEMBER]):
         return "the cookie's session was unused for too long and has been freed"
     return "the cookie's session has no world"

@@ -28,7 +28,13 @@ from ipistate.kernel import (
     trusted_object,
     unstructure,
 )
-from ipistate.protocol import Refuse, refusal
+from ipistate.protocol import (
+    EXTENSION_PATH,
+    KEY_HEADER,
+    SESSION_MEMBER,
+    Refuse,
+    refusal,
+)
 from ipistate.server.bodies import count_ids, json_body, object_of
 from ipistate.server.dataplane import not_seeded
 from ipistate.server.gate import PASSAGE
@@ -54,9 +60,6 @@ if TYPE_CHECKING:
     Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
     Answer: TypeAlias = Callable[[Request, Session], Awaitable[Response]]
 
-PREFIX: Final = "/ipistate/v1"
-
-KEY_HEADER: Final = "Idempotency-Key"
 MAX_KEY: Final = 255
 """Characters of an idempotency key."""
 
@@ -112,7 +115,7 @@ class Extension:
         async def handler(request: Request) -> Response:
             if request.method == "POST":
                 await request.body()
-            session = self._sessions.get(request.session["session_id"])
+            session = self._sessions.get(request.session[SESSION_MEMBER])
             if session is None:
                 return not_seeded(request, self._sessions)
             return await answer(request, session)
@@ -156,7 +159,7 @@ class Extension:
         """Take back the last calls, and the idempotency keys that they used."""
         body = structure(decode(await json_body(request)), RewindBody)
         before = session.rewind(body.count)
-        self._sessions.put(request.session["session_id"], before)
+        self._sessions.put(request.session[SESSION_MEMBER], before)
         return json_reply(JsonObject({"length": len(before.log)}))
 
     async def call_once(self, request: Request, session: Session) -> Response:
@@ -165,13 +168,13 @@ class Extension:
         object_of(arguments)
         key, name = _key(request), request.path_params["tool_name"]
         after, step = self._keeping.once(session, key, name, arguments)  # type: ignore[arg-type]
-        self._sessions.put(request.session["session_id"], after)
+        self._sessions.put(request.session[SESSION_MEMBER], after)
         return json_reply(trusted_object({"output": step.output}))
 
     async def verify(self, request: Request) -> Response:
         """Score an episode and leave its session as it is."""
         score = self._read_exchange(await json_body(request))
-        return json_reply(score(self._sessions.get(request.session["session_id"])))
+        return json_reply(score(self._sessions.get(request.session[SESSION_MEMBER])))
 
     async def history(self, request: Request, session: Session) -> Response:
         """List the calls of a session, all or a part of them."""
@@ -211,7 +214,7 @@ class RewindBody:
 
 
 def _route(name: str, handler: Handler, method: str) -> Route:
-    return Route(f"{PREFIX}/{name}", authorized(handler), methods=[method])
+    return Route(f"{EXTENSION_PATH}/{name}", authorized(handler), methods=[method])
 
 
 def _refused(action: Refuse) -> Response:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ipistate.protocol import Refuse, refusal
+from ipistate.protocol import (
+    CONTROL_PREFIX,
+    SEED_PATH,
+    SESSION_MEMBER,
+    VERIFY_MODE_HEADER,
+    Refuse,
+    refusal,
+)
 from ipistate.server.replies import json_reply
 
 
@@ -13,12 +20,10 @@ if TYPE_CHECKING:
 
     from ipistate.server.shell import Passage, Shell
 
-SEED_PATH: Final = "/seed_session"
-CONTROL_PREFIX: Final = "/ng-control/"
 PASSAGE: Final = "ipistate.passage"
 """Where the scope of a request has its passage, for handlers that make sessions."""
 
-_VERIFY_WAITS: Final = (b"x-ng-checkpoint-verify", b"wait")
+_VERIFY_WAITS: Final = (VERIFY_MODE_HEADER.encode(), b"wait")
 
 
 class GateLayer:
@@ -42,7 +47,7 @@ class GateLayer:
         if scope["method"] in {"GET", "HEAD"}:
             await self._app(scope, receive, send)
             return
-        session_id = scope["session"]["session_id"]
+        session_id = scope["session"][SESSION_MEMBER]
         passage = self._shell.arrive(scope["path"], session_id, scope["episode"])
         scope[PASSAGE] = passage
         try:
@@ -54,7 +59,7 @@ class GateLayer:
             elif answer is not None:
                 await self._app(scope, receive, self._ending(scope, passage, send))
         finally:
-            self._shell.end(passage, None, scope["session"]["session_id"])
+            self._shell.end(passage, None, scope["session"][SESSION_MEMBER])
 
     def _find_session(self, scope: Scope) -> None:
         # Some clients keep no cookies for bare addresses; the prefix names a session too.
@@ -62,14 +67,14 @@ class GateLayer:
         if scope["session_is_new"] and episode and scope["path"] != SEED_PATH:
             session_id = self._shell.session_of(episode)
             if session_id is not None:
-                scope["session"]["session_id"] = session_id
+                scope["session"][SESSION_MEMBER] = session_id
 
     def _ending(self, scope: Scope, passage: Passage, send: Send) -> Send:
         headers = self._seed_headers if scope["path"] == SEED_PATH else []
 
         async def send_ended(message: Message) -> None:
             if message["type"] == "http.response.start":
-                session_id = scope["session"]["session_id"]
+                session_id = scope["session"][SESSION_MEMBER]
                 self._shell.end(passage, message["status"], session_id)
                 message["headers"] = [*message["headers"], *headers]
             await send(message)

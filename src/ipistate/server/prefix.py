@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from ipistate.errors import SchemaError
-from ipistate.protocol import EpisodeId
+from ipistate.protocol import ROLLOUT_PREFIX, EpisodeId
 from ipistate.server.replies import refused
 
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ipistate.server.observer import Observer
 
 _PREFIXED: Final = re.compile(
-    r"/ng-rollout/(?P<key>[A-Za-z0-9][A-Za-z0-9._-]*)(?P<rest>/.*)"
+    rf"{ROLLOUT_PREFIX}(?P<key>[A-Za-z0-9][A-Za-z0-9._-]*)(?P<rest>/.*)"
 )
 
 
@@ -39,7 +39,7 @@ class PrefixLayer:
             await self._app(scope, receive, send)
             return
         scope["episode"] = None
-        if scope["path"].startswith("/ng-rollout/"):
+        if scope["path"].startswith(ROLLOUT_PREFIX):
             try:
                 _rewrite(scope)
             except SchemaError as error:

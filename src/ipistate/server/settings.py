@@ -9,7 +9,13 @@ import attrs
 
 from starlette.datastructures import Secret
 
-from ipistate.protocol import MAX_IDS, SAFE_NAME
+from ipistate.protocol import (
+    DEFAULT_INSTANCE,
+    MAX_IDS,
+    RESERVED_NAMES,
+    SAFE_NAME,
+    cookie_name,
+)
 from ipistate.tools import TOOLS
 
 
@@ -18,14 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ipistate.tools import Tool
-
-SERVER_CLASS: Final = "IPIResourcesServer"
-"""The reference's class name: part of the cookie, so that cookies can cross over."""
-
-RESERVED_NAMES: Final = frozenset(
-    {"seed_session", "verify", "close_session", "aggregate_metrics"}
-)
-"""Routes that are matched before tools, so no tool can have their names."""
 
 MEBIBYTE: Final = 2**20
 
@@ -65,7 +63,7 @@ class ServerSettings:
         ValueError: A name, a secret, a number or the table of tools is unusable.
     """
 
-    instance_name: str = attrs.field(default="ipi", validator=_check_name)
+    instance_name: str = attrs.field(default=DEFAULT_INSTANCE, validator=_check_name)
     """Unique in a deployment; names the cookie and the checkpoint's directory."""
     checkpoint_token: Secret | None = attrs.field(default=None, validator=_check_secret)
     """Bearer token of the control plane; without one there is no control plane."""
@@ -136,4 +134,4 @@ class ServerSettings:
     @property
     def cookie_name(self) -> str:
         """The session cookie's name (docs/reference/control-plane.md, section 1.4)."""
-        return f"{SERVER_CLASS}___{self.instance_name}"
+        return cookie_name(self.instance_name)
