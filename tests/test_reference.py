@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ipistate.scoring.verification import STRICT_KEYS
 from ipistate.tools import TOOLS
-from ipistate.verification import STRICT_KEYS
 
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -17,9 +17,9 @@ PAGES = {
 }
 
 # A section is "9.3" or "A"; a citation names one or several.
-SECTION = r"[0-9A-D](?:[\d.]*\d)?"
+SECTION = r"(?:[A-D]|\d{1,2}(?:\.\d+)*)"
 CITATION = re.compile(
-    rf"\b(tools|control-plane), (?:[Ss]ections? |[Aa]ppendix |App\. )?"
+    rf"(?<=reference/)(tools|control-plane)\.md, (?:sections? |[Aa]ppendix )?"
     rf"({SECTION}(?:(?:, | and | to ){SECTION})*)\b"
 )
 
