@@ -163,4 +163,4 @@ class SchemaError(IpiStateError, ValueError):
 
 
 class CheckpointError(IpiStateError):
-    """A checkpoint directory or operation is refused (docs/reference/control-plane.md, App. B)."""
+    """A checkpoint directory or operation is refused (docs/reference/control-plane.md, appendix B)."""

@@ -105,7 +105,7 @@ _WRITES: tuple[tuple[str, dict[str, str]], ...] = (
 
 
 def _execute(world: dict[str, Any], name: str, arguments: dict[str, Any]) -> str:
-    # What any server of these tools does for one call (spec tools, section 2).
+    # What any server of these tools does for one call (docs/reference/tools.md, section 2).
     function = _FUNCTIONS.get(name)
     if function is None:
         return f"Unknown tool: {name}"

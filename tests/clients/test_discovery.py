@@ -1,4 +1,4 @@
-"""Finding participants (spec control-plane, section 5.2)."""
+"""Finding participants (docs/reference/control-plane.md, section 5.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Episode ids and capture keys (spec control-plane, section 1.2)."""
+"""Episode ids and capture keys (docs/reference/control-plane.md, section 1.2)."""
 
 import attrs
 import pytest

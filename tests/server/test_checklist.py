@@ -1,4 +1,4 @@
-"""The conformance checklist over HTTP: each line of the spec's appendix D, by number."""
+"""The conformance checklist over HTTP: each line of appendix D, by number."""
 
 from __future__ import annotations
 

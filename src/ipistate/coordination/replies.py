@@ -1,6 +1,6 @@
 """What participants answer, strictly read; members that we do not know are kept.
 
-Spec control-plane, sections 2.8 to 2.14. Read them with ``schema.structure``.
+See docs/reference/control-plane.md, sections 2.8 to 2.14. Read them with ``schema.structure``.
 """
 
 from __future__ import annotations

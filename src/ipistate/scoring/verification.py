@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Spec tools, section 9.3. A type that is not listed has no strict keys of its own.
+# See docs/reference/tools.md, section 9.3. A type that is not listed has no strict keys of its own.
 STRICT_KEYS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "check_message_sent": ("recipient", "to", "recipients"),

@@ -63,8 +63,8 @@ def create_app(settings: ServerSettings | None = None) -> Starlette:
     """Build a server with no sessions.
 
     A request passes the rollout prefix, its session, the token if it is guarded, the
-    gate and the body limit, in this order, before it reaches a route (spec
-    control-plane, sections 1 and 3.4).
+    gate and the body limit, in this order, before it reaches a route; see
+    docs/reference/control-plane.md, sections 1 and 3.4.
     """
     settings = settings or ServerSettings()
     observer = _observer(settings)

@@ -1,4 +1,7 @@
-"""The gate that holds data requests while a checkpoint is open (control-plane, 3.4)."""
+"""The gate that holds data requests while a checkpoint is open.
+
+See docs/reference/control-plane.md, section 3.4.
+"""
 
 from __future__ import annotations
 
