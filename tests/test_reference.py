@@ -1,14 +1,20 @@
 """The reference of tools and of the control plane matches the code that cites it."""
 
+from __future__ import annotations
+
 import re
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ipistate.scoring.verification import STRICT_KEYS
 from ipistate.tools import TOOLS
 
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {
@@ -24,7 +30,7 @@ CITATION = re.compile(
 )
 
 
-def cited(page):
+def cited(page: str) -> Iterator[tuple[str, str]]:
     """Yield each place of the sources and tests that cites a section of a page."""
     for path in (*ROOT.glob("src/**/*.py"), *ROOT.glob("tests/**/*.py")):
         text = re.sub(r"\s*\n\s*(?:# )?", " ", path.read_text("utf-8"))
@@ -35,7 +41,7 @@ def cited(page):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_cited_sections_exist(page):
+def test_cited_sections_exist(page: str) -> None:
     """Every section that a docstring or a comment cites is a heading of the page."""
     headings = rf"^#+ (?:Appendix )?({SECTION})\b"
     sections = set(re.findall(headings, PAGES[page], re.MULTILINE))
@@ -45,7 +51,7 @@ def test_cited_sections_exist(page):
     assert [] == [place for place in places if place[0] not in sections]
 
 
-def test_tools_are_those_of_the_registry():
+def test_tools_are_those_of_the_registry() -> None:
     """Each tool of one domain has a row with its parameters and defaults."""
     rows = re.findall(r"^\| `(\w+)` \(([^)]*)\) \|", PAGES["tools"], re.MULTILINE)
     shown = {name: re.sub(r"=`[^`]*`", "", written) for name, written in rows}
@@ -63,7 +69,7 @@ def test_tools_are_those_of_the_registry():
     assert declared == shown
 
 
-def test_strict_keys_are_those_of_the_verifier():
+def test_strict_keys_are_those_of_the_verifier() -> None:
     """The table of verification types has exactly the keys that the verifier uses."""
     rows = re.findall(r"^\| `(check_\w+)` \| (.*) \|$", PAGES["tools"], re.MULTILINE)
     shown = {name: tuple(re.findall(r"`(\w+)`", keys)) for name, keys in rows}
