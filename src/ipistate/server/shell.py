@@ -8,7 +8,7 @@ import time
 
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from ipistate.protocol import (
     Action,
@@ -43,6 +43,7 @@ from ipistate.server.files import CheckpointFiles
 from ipistate.server.idle import TimedUses, Uses
 from ipistate.server.observer import Observer, WorkStage
 from ipistate.server.sessions import Sessions
+from ipistate.server.states import CarriedStates
 from ipistate.server.waiting import Pending
 
 
@@ -53,10 +54,8 @@ if TYPE_CHECKING:
 
     from ipistate.kernel import JsonObject
     from ipistate.protocol import ControlBody, EpisodeId, ParticipantState
-    from ipistate.server.keeping import Keeping
     from ipistate.server.settings import ServerSettings
-
-S = TypeVar("S")
+    from ipistate.sessions import Session
 
 Passage: TypeAlias = Pending[Admit | Refuse]
 """One data request on its way through the gate, until the machine lets it in or not.
@@ -74,14 +73,13 @@ def code_of(reply: Reply) -> str | None:
     return None if error is None else error["code"]
 
 
-class Shell(Generic[S]):
+class Shell:
     """Feeds events to the machine and performs its actions in their order.
 
     Everything happens on the event loop's thread, except the work on files.
 
     Args:
         settings: What the operator has decided.
-        keeping: What is kept of a session, and how checkpoints carry it.
         observer: Is told what happens.
         clock: Seconds since the epoch.
         steady: Seconds of a clock that nobody sets, for idle sessions.
@@ -90,16 +88,15 @@ class Shell(Generic[S]):
     def __init__(
         self,
         settings: ServerSettings,
-        keeping: Keeping[S],
         observer: Observer,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.sessions: Sessions[S] = Sessions(
+        self.sessions: Sessions = Sessions(
             self.episode_of, settings.max_sessions or inf, self.sweep
         )
         self._settings = settings
-        self._keeping = keeping
+        self._states = CarriedStates.of(settings)
         self._observer = observer
         self._clock = clock
         idle = settings.idle_seconds
@@ -114,7 +111,7 @@ class Shell(Generic[S]):
         self._waking: set[Passage] = set()
         self._files = CheckpointFiles(
             settings.instance_name,
-            keeping.codec,
+            self._states.codec,
             settings.checkpoint_root,
             observer,
         )
@@ -162,7 +159,7 @@ class Shell(Generic[S]):
     def make(
         self,
         passage: Passage,
-        states: Mapping[str, S],
+        states: Mapping[str, Session],
         episodes: Mapping[str, EpisodeId],
     ) -> Refuse | None:
         """Start new sessions for a request in flight, and bind them to episodes.
@@ -267,7 +264,7 @@ class Shell(Generic[S]):
             call.settle(action)
 
     def _export(self, action: Export) -> Exported:
-        held, exported = self.sessions.held(action.session_ids), self._keeping.exported
+        held, exported = self.sessions.held(action.session_ids), self._states.exported
         return Exported(action.write, {name: exported(s) for name, s in held.items()})
 
     def _free(self, action: Free) -> Freed:
@@ -284,7 +281,7 @@ class Shell(Generic[S]):
 
     def _install(self, action: Install) -> None:
         began = time.perf_counter()
-        restored = self._keeping.restored
+        restored = self._states.restored
         self.sessions.install({name: restored(s) for name, s in action.states.items()})
         self._uses.note(action.states)
         seconds = time.perf_counter() - began
