@@ -371,7 +371,7 @@ def test_a_refusal_is_in_the_log():
 # -- sessions without a log --------------------------------------------------------
 
 
-@given(scenarios())
+@given(scenarios(HR))
 def test_an_unlogged_session_has_the_worlds_of_a_logged_one(scenario):
     """Calls answer and do the same; only the log is missing."""
     logged = Session(scenario.environment)
