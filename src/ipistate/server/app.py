@@ -24,6 +24,7 @@ from ipistate.server.prefix import PrefixLayer
 from ipistate.server.settings import ServerSettings
 from ipistate.server.shell import Shell
 from ipistate.server.token import TokenLayer
+from ipistate.server.tool_call import ToolCallLayer
 from ipistate.tools import call_tool
 
 
@@ -69,7 +70,18 @@ def create_app(
         guarded += Extension(settings, shell, run, cookie).routes()
     app = Starlette(
         routes=[_exact(one) for one in (*data, *guarded, *observer.routes(shell))],
-        middleware=_layers(settings, shell, observer, cookie, guarded),
+        middleware=[
+            Middleware(
+                ToolCallLayer,
+                shell=shell,
+                cookie=cookie,
+                answers=answers,
+                run=run,
+                tools=settings.tools,
+                max_body_size=settings.max_body_bytes,
+            ),
+            *_layers(settings, shell, observer, cookie, guarded),
+        ],
         exception_handlers=dict.fromkeys((*_DETAILED, *ANSWERED, Exception), answers),
         lifespan=_lifespan(observer, shell, settings.idle_seconds),
     )

@@ -110,7 +110,8 @@ class DataPlane:
         session_id = request.session[SESSION_MEMBER]
         state = self._sessions.get(session_id)
         if state is None:
-            return not_seeded(request, self._sessions)
+            is_new = request.scope["session_is_new"]
+            return not_seeded(self._sessions, session_id, is_new=is_new)
         name = request.path_params["tool_name"]
         after, output = state.call(name, arguments, tools=self._tools, run=self._run)
         self._sessions.put(session_id, after)
@@ -156,15 +157,15 @@ async def alive(_: Request) -> Response:
     return json_reply(_ALIVE)
 
 
-def not_seeded(request: Request, sessions: Sessions) -> Response:
-    """Answer a request that needs a session and has none."""
-    return detail(400, _NOT_SEEDED, {HINT_HEADER: _hint(request, sessions)})
+def not_seeded(sessions: Sessions, session_id: str, *, is_new: bool) -> Response:
+    """Answer a request that needs a session and has none.
 
-
-def _hint(request: Request, sessions: Sessions) -> str:
-    # The body's text is fixed, because models read it; clients need to know more.
-    if request.scope["session_is_new"]:
-        return "no valid session cookie came with the request"
-    if sessions.was_swept(request.session[SESSION_MEMBER]):
-        return "the cookie's session was unused for too long and has been freed"
-    return "the cookie's session has no world"
+    The body's text is fixed, because models read it; a header tells clients more.
+    """
+    if is_new:
+        hint = "no valid session cookie came with the request"
+    elif sessions.was_swept(session_id):
+        hint = "the cookie's session was unused for too long and has been freed"
+    else:
+        hint = "the cookie's session has no world"
+    return detail(400, _NOT_SEEDED, {HINT_HEADER: hint})

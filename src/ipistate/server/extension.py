@@ -108,9 +108,11 @@ class Extension:
         async def handler(request: Request) -> Response:
             if request.method == "POST":
                 await request.body()
-            session = self._sessions.get(request.session[SESSION_MEMBER])
+            session_id = request.session[SESSION_MEMBER]
+            session = self._sessions.get(session_id)
             if session is None:
-                return not_seeded(request, self._sessions)
+                is_new = request.scope["session_is_new"]
+                return not_seeded(self._sessions, session_id, is_new=is_new)
             return await answer(request, session)
 
         return handler

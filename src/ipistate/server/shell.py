@@ -35,7 +35,9 @@ from ipistate.protocol import (
     Sweep,
     Tick,
     Write,
+    enter,
     handle,
+    leave,
     start,
     status,
 )
@@ -149,6 +151,34 @@ class Shell:
         elif status is None:
             return
         # What was refused in flight has left the gate, and was a use all the same.
+        self._note_use(session_id)
+
+    def enter(
+        self, path: str, session_id: str, episode: EpisodeId | None
+    ) -> int | None:
+        """Let a request in at once and number it; None if it has to ask at the gate."""
+        if self._waking:
+            # What waited at the gate is let in, but did not run yet; it goes first.
+            return None
+        number = next(self._numbers)
+        event = RequestArrived(number, path, session_id, episode)
+        entered = enter(self._participant, event, self._clock())
+        if entered is None:
+            return None
+        self._participant = entered
+        return number
+
+    def leave(self, number: int, status: int | None, session_id: str) -> None:
+        """Report how a request that was let in at once ended; None as for ``end``."""
+        event = RequestEnded(number, status, session_id)
+        left = leave(self._participant, event, self._clock())
+        if left is None:
+            self._feed(event)
+        else:
+            self._participant = left
+        self._note_use(session_id)
+
+    def _note_use(self, session_id: str) -> None:
         if session_id in self.sessions:
             self._uses.note((session_id,))
         else:
@@ -216,9 +246,7 @@ class Shell:
 
     def session_of(self, episode: EpisodeId) -> str | None:
         """Return the one session of an episode, None if there are none or several."""
-        bound = self._participant.gate.sessions.items()
-        found = [session_id for session_id, owner in bound if owner == episode]
-        return found[0] if len(found) == 1 else None
+        return self._participant.gate.bindings.session_of(episode)
 
     # Performing
 
