@@ -58,10 +58,9 @@ class Gate:
 
     def enter(self, event: RequestArrived) -> Gate | None:
         """Admit a request; None if the gate is closed or refuses it."""
-        if not self.is_open:
+        if not self.is_open or self._objection(event) is not None:
             return None
-        objection = self.bindings.objection(event.session_id, event.episode)
-        return None if objection else self._with(event)
+        return self._with(event)
 
     def _with(self, event: RequestArrived) -> Gate:
         return Gate(
@@ -71,11 +70,14 @@ class Gate:
             bindings=self.bindings.claimed((event.session_id,)),
         )
 
-    def _refuses(self, event: RequestArrived, emit: Emit) -> bool:
+    def _objection(self, event: RequestArrived) -> str | None:
         # A close is never refused: it cannot harm, and it must not get lost.
         if event.path == CLOSE_PATH:
-            return False
-        detail = self.bindings.objection(event.session_id, event.episode)
+            return None
+        return self.bindings.objection(event.session_id, event.episode)
+
+    def _refuses(self, event: RequestArrived, emit: Emit) -> bool:
+        detail = self._objection(event)
         if detail is not None:
             _refuse(event.request, detail, emit)
         return detail is not None
