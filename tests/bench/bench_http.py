@@ -1,4 +1,4 @@
-"""Requests over HTTP, beside an echo behind the same cookie layer and settings."""
+"""Requests over HTTP, beside an echo on the same event loop, parser and core."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import tempfile
 
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from statistics import median, quantiles
@@ -20,7 +20,7 @@ import attrs
 from client import Connection
 from measure import Timed, compare
 from report import Row, row
-from servers import TOKEN, Served, served
+from servers import TOKEN, Served, apart, served
 from worlds import clinic, compact, task_row
 
 
@@ -37,31 +37,108 @@ _INJECTION = (
     "injection_text",
     "category",
 )
-_PATIENT = b'{"patient_id":"P0000"}'
+_ROW = task_row(clinic(50_000))
+_CALLS = (
+    ("/get_patient_record", b'{"patient_id":"P0000"}'),
+    ("/update_patient_chart", b'{"patient_id":"P0001","notes":"Seen today."}'),
+    ("/send_message", b'{"recipient":"Dr. Ines","subject":"Hello","body":"Fine."}'),
+)
+_CALLS_OF_A_SESSION = 300
+"""Then it is seeded again, so that no world grows without end."""
+CONCURRENCY = (1, 16, 64)
 _TOKEN = (b"authorization: Bearer " + TOKEN.encode(),)
 _FORKS = 100
 
 
 def rows() -> Iterator[Row]:
-    """Measure tool calls, seeds and verifications, then forks."""
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        both = [stack.enter_context(served(kind, folder)) for kind in ("ours", "echo")]
-        for concurrency in (1, 16, 64):
-            found = asyncio.run(_rates(both, concurrency, _tool_call))
-            yield _row(f"HTTP tool call, {concurrency} at a time", found, 0.8)
-        for name, request in (
-            ("seed 50 kB, new row", _new_seed()),
-            ("seed 50 kB, other rollout of a known row", _known_seed()),
-            ("verify, row of 50 kB", _verify()),
+    """Measure tool calls, seeds and verifications beside the echo, then the rest."""
+    with _both("echo") as both:
+        for work, request, floors in (
+            ("tool mix", _tool_mix, (0.95, 1.0, 1.0)),
+            ("reading", _reading, (1.0, 1.3, 1.3)),
+        ):
+            for concurrency, budget in zip(CONCURRENCY, floors, strict=True):
+                found = asyncio.run(_rates(both, concurrency, request))
+                yield _row(f"HTTP {work}, {concurrency} at a time", found, budget)
+        for name, request, budget in (
+            ("seed 50 kB, known row", _seed_again, 0.9),
+            ("seed 50 kB, other rollout of a known row", _known_seed(), 0.5),
+            ("seed 50 kB, new row", _new_seed(), 0.5),
+            ("verify, row of 50 kB", _verify(), 0.5),
         ):
             found = asyncio.run(_rates(both, 16, request))
-            yield _row(f"HTTP {name}, 16 at a time", found, 0.5)
+            yield _row(f"HTTP {name}, 16 at a time", found, budget)
+    yield _cookieless()
     yield from _forks()
 
 
-async def _tool_call(connection: Connection) -> None:
-    await connection.post("/get_patient_record", _PATIENT)
+def plain_rows() -> Iterator[Row]:
+    """Measure the same server on asyncio and h11 beside uvloop and httptools."""
+    with _both("plain") as both:
+        for work, request in (("tool mix", _tool_mix), ("reading", _reading)):
+            for concurrency in CONCURRENCY:
+                fast, plain = asyncio.run(_rates(both, concurrency, request))
+                name = f"HTTP {work} on asyncio and h11, {concurrency} at a time"
+                yield _row(name, (plain, fast), 0.0, "uvloop and httptools")
+
+
+@contextmanager
+def _both(rival: str) -> Iterator[list[Served]]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stack.enter_context(apart())
+        ours = stack.enter_context(served("ours", folder))
+        sizes = asyncio.run(_sizes(ours.port)) if rival == "echo" else []
+        yield [ours, stack.enter_context(served(rival, folder, *sizes))]
+
+
+async def _sizes(port: int) -> list[str]:
+    connection, sizes = await _opened(port), list[str]()
+    for path, body in (*_CALLS, ("/seed_session", _ROW), ("/verify", _verify_body())):
+        sizes.append(f"{path}={len(await connection.post(path, body))}")
+    connection.close()
+    return sizes
+
+
+async def _reading(connection: Connection) -> None:
+    await connection.post(*_CALLS[0])
+
+
+async def _tool_mix(connection: Connection) -> None:
+    await connection.post(*_CALLS[connection.calls % len(_CALLS)])
+
+
+async def _seed_again(connection: Connection) -> None:
+    await connection.post("/seed_session", _ROW)
+
+
+def _cookieless() -> Row:
+    few, many = 10, 10_000
+    with ExitStack() as stack, asyncio.Runner() as runner:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stack.enter_context(apart())
+
+        def live(sessions: int) -> Timed:
+            server = stack.enter_context(served("ours", folder))
+            connection = runner.run(_rollouts(server.port, sessions))
+            return lambda: runner.run(_mean_wait(connection, _without_cookie))
+
+        found = compare(live(many), live(few))
+    work = f"HTTP request without a cookie, {many:,} sessions"
+    return row(work, f"the same, {few} sessions", found, 1.2)
+
+
+async def _rollouts(port: int, sessions: int) -> Connection:
+    connection = await Connection.open(port)
+    for number in range(sessions):
+        connection.cookie = b""
+        await connection.post(f"/ng-rollout/ipi-{number}/seed_session", _ROW)
+    return connection
+
+
+async def _without_cookie(connection: Connection) -> None:
+    connection.cookie = b""
+    await connection.post(f"/ng-rollout/ipi-3{_CALLS[0][0]}", _CALLS[0][1])
 
 
 def _new_seed() -> Request:
@@ -84,6 +161,15 @@ def _known_seed() -> Request:
 
 
 def _verify() -> Request:
+    body = _verify_body()
+
+    async def verify(connection: Connection) -> None:
+        await connection.post("/verify", body)
+
+    return verify
+
+
+def _verify_body() -> bytes:
     call = {
         "type": "function_call",
         "name": "get_patient_record",
@@ -98,12 +184,7 @@ def _verify() -> Request:
         "injection": dict.fromkeys(_INJECTION, "text")
         | {"target_tool": "send_message", "target_args": {"to": "x"}},
     }
-    body = compact(row)
-
-    async def verify(connection: Connection) -> None:
-        await connection.post("/verify", body)
-
-    return verify
+    return compact(row)
 
 
 @attrs.frozen
@@ -144,6 +225,8 @@ async def _loaded(server: Served, group: list[Connection], request: Request) -> 
 
     async def work(connection: Connection) -> None:
         while perf_counter() < end:
+            if connection.calls % _CALLS_OF_A_SESSION == 0:
+                await connection.post("/seed_session", _ROW)
             await request(connection)
             waits.append(connection.answered - connection.sent)
 
@@ -170,7 +253,7 @@ def _forks() -> Iterator[Row]:
 
         small = live(5_000)
         forks = timed(small, _fork)
-        found = compare(forks, timed(small, _tool_call))
+        found = compare(forks, timed(small, _reading))
         yield row("HTTP fork of a session, 5 kB", "tool call", found, 2)
         for size in (50, 500, 5_000):
             large = live(size * 1_000)
@@ -193,7 +276,12 @@ async def _mean_wait(connection: Connection, request: Request) -> float:
     return waits / _FORKS
 
 
-def _row(name: str, found: tuple[list[_Load], list[_Load]], budget: float) -> Row:
+def _row(
+    name: str,
+    found: tuple[list[_Load], list[_Load]],
+    budget: float,
+    rival: str = "echo",
+) -> Row:
     ours, floor = found
     ratios = [one.rate / other.rate for one, other in zip(ours, floor, strict=True)]
     low, _, high = quantiles(ratios, n=4)
@@ -201,7 +289,7 @@ def _row(name: str, found: tuple[list[_Load], list[_Load]], budget: float) -> Ro
     return Row(
         work=name,
         figure=_shown(ours),
-        floor=f"echo: {_shown(floor)}",
+        floor=f"{rival}: {_shown(floor)}",
         ratio=median(ratios),
         budget=budget,
         at_least=True,

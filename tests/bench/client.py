@@ -16,6 +16,7 @@ class Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self.cookie = b""
         self.sent = self.answered = 0.0
+        self.calls = 0
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[tuple[int, bytes]] | None = None
         self._received = b""
@@ -73,6 +74,7 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None
         if self._answer is None:
             self._answer = asyncio.get_running_loop().create_future()
+        self.calls += 1
         self.sent = perf_counter()
         self._transport.write(data)
 

@@ -1,40 +1,40 @@
-"""The floor of the HTTP rows: Starlette that sends back the body it got.
+"""The floor of the HTTP rows: bare Starlette with Starlette's own session cookie.
 
-It has the server's own cookie layer and the server's own uvicorn settings.
+It receives a body and answers as many bytes as the server does, on the same event loop
+and parser. Usage: ``python echo.py /path=bytes ...``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+
+from uuid import uuid4
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.middleware.sessions import SessionMiddleware
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ipistate.server import serve
-from ipistate.server.cookies import SessionCookie, SessionLayer
-from ipistate.server.settings import ServerSettings
-
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-
-async def echo(request: Request) -> Response:
-    """Answer with the request's body."""
-    return Response(await request.body(), media_type="application/json")
+from ipistate.server import ServerSettings, serve
 
 
 def main() -> None:
     """Serve on a free port, announced as the server announces its own."""
-    settings = ServerSettings()
-    cookie = SessionCookie(settings.cookie_name, settings.cookie_name)
+    sizes = dict(argument.split("=") for argument in sys.argv[1:])
+    answers = {path: b"x" * int(size) for path, size in sizes.items()}
+
+    async def echo(request: Request) -> Response:
+        await request.body()
+        request.session.setdefault("session_id", str(uuid4()))
+        return Response(answers[request.url.path], media_type="application/json")
+
     serve.create_app = lambda _: Starlette(
-        routes=[Route("/{anything:path}", echo, methods=["POST"])],
-        middleware=[Middleware(SessionLayer, cookie=cookie)],
+        routes=[Route("/{anything}", echo, methods=["POST"])],
+        middleware=[Middleware(SessionMiddleware, secret_key="bench")],
     )
-    serve.run(settings, "127.0.0.1", 0)
+    serve.run(ServerSettings(), "127.0.0.1", 0)
 
 
 if __name__ == "__main__":

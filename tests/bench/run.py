@@ -21,12 +21,16 @@ GROUPS = (
     *("codec", "tools", "sessions", "diff", "seeds", "generate", "memory"),
     *("checkpoint", "http", "pauses", "rollouts", "report"),
 )
+OPTIONAL = ("http_plain",)
+"""Measured only if asked for."""
 
 
 def main() -> None:
     """Run the groups that were asked for, all by default."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help=", ".join(GROUPS))
+    parser.add_argument(
+        "groups", nargs="*", metavar="GROUP", help=", ".join((*GROUPS, *OPTIONAL))
+    )
     parser.add_argument("--json", action="store_true", help="print plain data")
     parser.add_argument("--write", type=Path, help="renew the table in this page")
     options = parser.parse_args()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ import attrs
 
 TOKEN = "bench-token"
 _HERE = Path(__file__).parent
+_CORES = os.sched_getaffinity(0)
 
 
 @attrs.frozen
@@ -30,15 +32,36 @@ class Served:
 
 
 @contextmanager
+def apart() -> Iterator[None]:
+    """Keep this process on the last core; servers that start meanwhile get the first.
+
+    On a machine with one core nothing changes.
+    """
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+@contextmanager
 def served(kind: str, folder: Path, *options: str) -> Iterator[Served]:
-    """Run a server, ``ours`` or ``echo``, until the context ends."""
+    """Run a server until the context ends.
+
+    Args:
+        kind: ``ours``, the same on a ``plain`` engine, or the ``echo``.
+        folder: Where the token's file can be.
+        options: Of the command line.
+    """
     token = folder / "token"
     token.write_text(TOKEN)
     token.chmod(0o600)
     ours = ["-m", "ipistate", "serve", "--port", "0", "--checkpoint-token-file", token]
-    ours += options
-    command = [sys.executable, *(ours if kind == "ours" else [_HERE / "echo.py"])]
+    program = ours if kind == "ours" else [_HERE / f"{kind}.py"]
+    command = [sys.executable, *program, *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    os.sched_setaffinity(process.pid, {min(_CORES)})
     assert process.stderr is not None
     try:
         line = process.stderr.readline()

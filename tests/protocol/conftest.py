@@ -12,7 +12,14 @@ from ipistate.errors import CheckpointError
 from ipistate.kernel.schema import structure
 from ipistate.protocol import actions as do
 from ipistate.protocol import events as on
-from ipistate.protocol.control import Settings, handle, start, status
+from ipistate.protocol.control import (
+    Settings,
+    enter,
+    handle,
+    leave,
+    start,
+    status,
+)
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.operations import OPERATIONS
 from ipistate.protocol.records import Manifest, Restorable, SessionRecord
@@ -105,6 +112,7 @@ class Shell:
             before, event = self.participant, self._events.popleft()
             frozen = repr(before)
             self.participant, actions = handle(before, event, self.now)
+            self.check_short_steps(before, event, actions)
             assert frozen == repr(before)
             self.compare(event, actions)
             for action in actions:
@@ -122,6 +130,20 @@ class Shell:
         assert self.model.status() == status(self.participant), event
         self.compared[type(event).__name__] += 1
 
+    def check_short_steps(self, before, event, actions):
+        """Assert that the short steps are whole, and taken whenever nothing waits."""
+        short = None
+        if isinstance(event, on.RequestArrived):
+            short, expected = enter(before, event, self.now), (do.Admit(event.request),)
+        elif isinstance(event, on.RequestEnded):
+            short, expected = leave(before, event, self.now), ()
+        if short is not None:
+            assert (self.participant, actions) == (short, expected)
+        elif type(event) in {on.RequestArrived, on.RequestEnded}:
+            control = before.control
+            is_at_rest = self.now < control.due and not control.awaits_requests
+            assert not is_at_rest or actions != (do.Admit(event.request),)
+
     def check(self):
         """Assert what holds after every event."""
         gate, control = self.participant.gate, self.participant.control
@@ -130,6 +152,11 @@ class Shell:
         assert set(self.waiting) == set(gate.waiting)
         assert not (gate.is_open and gate.waiting)
         bound = gate.bindings
+        for episode in {*bound.sessions.values(), *bound.by_episode}:
+            owned = {s for s, owner in bound.sessions.items() if owner == episode}
+            assert owned == bound.by_episode[episode]
+            one = next(iter(owned)) if len(owned) == 1 else None
+            assert one == bound.session_of(episode)
         assert bound.unclaimed <= set(bound.sessions)
         assert set(bound.leaving) <= set(bound.sessions) & set(bound.retired)
         assert bound.unclaimed.isdisjoint(bound.leaving)

@@ -109,9 +109,9 @@ async def connect(anyio_backend):
     """Return a maker of clients; one without an app gets a server of its own."""
     async with AsyncExitStack() as stack:
 
-        async def make(app=None, *, cookies=None, **settings):
+        async def make(app=None, *, cookies=None, steady=time.monotonic, **settings):
             settings.setdefault("checkpoint_token", Secret(TOKEN))
-            app = app or create_app(ServerSettings(**settings))
+            app = app or create_app(ServerSettings(**settings), steady=steady)
             return await stack.enter_async_context(client_of(app, cookies))
 
         yield make
@@ -132,9 +132,9 @@ def client_of(app, cookies=None):
 def fresh():
     """Return a maker of clients with a server of their own, with the extension."""
 
-    def make(**settings):
+    def make(steady=time.monotonic, **settings):
         given = {"checkpoint_token": Secret(TOKEN), "extension": True, **settings}
-        return client_of(create_app(ServerSettings(**given)))
+        return client_of(create_app(ServerSettings(**given), steady=steady))
 
     return make
 

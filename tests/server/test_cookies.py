@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from ipistate.protocol import COOKIE_MAX_AGE as MAX_AGE
 from ipistate.protocol.session_id import MAX_SESSION_ID
-from ipistate.server.cookies import SessionCookie
+from ipistate.server.cookies import REMEMBERED, SessionCookie
 
 
 pytestmark = pytest.mark.anyio
@@ -126,6 +126,65 @@ def test_what_is_written_is_read(extra):
     value = header.partition("=")[2].partition(";")[0]
 
     assert session == cookie_at(ISSUED).read(scope_with(value))
+
+
+HEADERS = st.sampled_from(
+    [
+        f"{NAME}={VALUE}",
+        f"{NAME}={VALUE[:-1]}A",
+        f"a=b; {NAME}={VALUE}",
+        f"{NAME}={VALUE}; {NAME}=x",
+        f"{NAME}={TimestampSigner('other').sign(b64encode(b'{}')).decode()}",
+        "a=b",
+    ]
+)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("wait"), st.sampled_from([0.3, 1.0, -2.0, MAX_AGE])),
+            st.tuples(st.just("read"), st.lists(HEADERS, max_size=2)),
+            st.tuples(st.just("write"), st.sampled_from([SESSION, {}, {"a": [1.0]}])),
+            st.tuples(st.just("read back"), st.integers(0, 5)),
+        ),
+        max_size=12,
+    )
+)
+def test_remembering_changes_nothing(steps):
+    """What was read and written before makes no cookie better, younger or different."""
+    now, written = [ISSUED + 0.5], [f"{NAME}={VALUE}"]
+    known = SessionCookie(NAME, NAME, lambda: now[0])
+    for name, argument in steps:
+        fresh = SessionCookie(NAME, NAME, lambda: now[0])
+        if name == "wait":
+            now[0] += argument
+        elif name == "write":
+            assert fresh.write(argument) == known.write(argument)
+            written.append(fresh.pair(argument))
+        else:
+            is_new = name == "read"
+            headers = argument if is_new else [written[argument % len(written)]]
+            given = [header.encode() for header in headers]
+            found = known.session(given)
+            assert fresh.session(given) == found
+            found["session_id"] = "changed by whoever asked"
+
+
+def test_what_is_remembered_is_bounded():
+    """Cookies that are forgotten, or too long to be remembered, are as good as before."""
+    cookie = cookie_at(ISSUED)
+    first = cookie.pair(SESSION).encode()
+    long = cookie.pair({**SESSION, "x": "y" * 5_000}).encode()
+    for number in range(3 * REMEMBERED):
+        cookie.write({"session_id": str(number)})
+    sizes = [*map(len, (cookie._signed, cookie._verified._young))]
+
+    assert max(sizes) <= REMEMBERED
+    assert len(cookie._verified._old) <= REMEMBERED
+    assert cookie._verified.get(first) is None is cookie._verified.get(long)
+    assert SESSION == cookie.session([first])
+    assert "y" == cookie.session([long])["x"][0]
 
 
 def starlette_server():

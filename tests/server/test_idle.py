@@ -47,24 +47,18 @@ def clock():
 
 
 @pytest.fixture
-def idle(connect, clock, monkeypatch):
+def idle(connect, clock):
     """Return a maker of clients of one server that frees idle sessions.
 
     ``client.shell`` is the server's shell; nothing is swept until it is told to.
     """
-    made = []
-
-    class Watched(Shell):
-        def __init__(self, *given):
-            super().__init__(*given, steady=clock)
-            made.append(self)
-
-    monkeypatch.setattr(application, "Shell", Watched)
+    first = None
 
     async def make(**settings):
+        nonlocal first
         options = {"idle_seconds": IDLE, "metrics": True, **settings}
-        client = await connect(None if not made or settings else made[0].app, **options)
-        made[-1].app, client.shell = client.app, made[-1]
+        client = await connect(None if settings else first, steady=clock, **options)
+        first, client.shell = first or client.app, client.app.state.shell
         return client
 
     return make

@@ -11,9 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipistate.server import app as application
-from ipistate.server.shell import Shell
-
 
 IDLE = 10.0
 LIMIT = 4
@@ -208,17 +205,10 @@ def fresh_race(fresh, wire, settled):
     """Return a maker of races, each on a server of its own with its own clock."""
 
     def make():
-        made, clock = [], Clock()
-
-        class Watched(Shell):
-            def __init__(self, *given):
-                super().__init__(*given, steady=clock)
-                made.append(self)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(application, "Shell", Watched)
-            client = fresh(max_sessions=LIMIT, idle_seconds=IDLE)
-        return Race(client.app, made[0], clock, client, wire, settled)
+        clock = Clock()
+        client = fresh(steady=clock, max_sessions=LIMIT, idle_seconds=IDLE)
+        shell = client.app.state.shell
+        return Race(client.app, shell, clock, client, wire, settled)
 
     return make
 

@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 
+from importlib.util import find_spec
+
 import httpx
 import pytest
 
@@ -21,16 +23,18 @@ import sys
 from starlette.datastructures import Secret
 from ipistate.server.serve import run
 from ipistate.server.settings import ServerSettings
-run(ServerSettings(checkpoint_token=Secret("t")), port=int(sys.argv[1]))
+port, loop, http = sys.argv[1:]
+settings = ServerSettings(checkpoint_token=Secret("t"))
+run(settings, port=int(port), loop=loop, http=http)
 """
 WORLD = {"patients": {"P-7742": {"name": "R. Osei", "chart_notes": "Stable."}}}
 READY = "ipistate: serving on "
 
 
-def start(port=0):
+def start(port=0, loop="auto", http="auto"):
     """Start a server process; its stderr tells when it is ready."""
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(port)],
+        [sys.executable, "-c", PROGRAM, str(port), loop, http],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -38,10 +42,14 @@ def start(port=0):
     )
 
 
-@pytest.fixture(scope="module")
-def process():
+@pytest.fixture(
+    scope="module", params=[("asyncio", "h11"), ("uvloop", "httptools")], ids="-".join
+)
+def process(request):
     """Run one server for the tests of this module and stop it as an operator does."""
-    with start() as running:
+    for engine in {*request.param} - {"asyncio"}:
+        pytest.importorskip(engine)
+    with start(0, *request.param) as running:
         line = running.stderr.readline()
         assert line.startswith(READY)
         running.address = line.removeprefix(READY).strip()
@@ -174,7 +182,7 @@ def test_several_workers_by_argument_are_refused():
 
 
 def test_everything_logged_as_json_is_json(tmp_path):
-    """Also the line that says the server is ready, and what uvicorn has to say."""
+    """Also the line that the server is ready, with its engine, and what uvicorn says."""
     (tmp_path / "token").write_text("hidden\n")
     (tmp_path / "token").chmod(0o640)
     command = [sys.executable, "-m", "ipistate", "serve", "--port", "0"]
@@ -197,6 +205,8 @@ def test_everything_logged_as_json_is_json(tmp_path):
     lines = [json.loads(line) for line in errors.splitlines()]
 
     assert f"serving on {address}" == ready["message"]
+    assert ready["event_loop"] == ("uvloop" if find_spec("uvloop") else "asyncio")
+    assert ready["http_parser"] == ("httptools" if find_spec("httptools") else "h11")
     assert [
         "ipistate.cli.tokens",
         "ipistate.server.token",

@@ -29,6 +29,7 @@ from ipistate import (
     session_from_json,
     session_to_json,
 )
+from ipistate.sessions import UnloggedSession
 from ipistate.sessions.session import execute
 from ipistate.testing import json_names, scenarios, tool_calls
 from ipistate.tools import RECORDS, TOOLS, table_of, tool
@@ -365,3 +366,32 @@ def test_a_refusal_is_in_the_log():
     assert step.output.endswith(step.error.message)
     assert ToolCall(*BAD) == step.call
     assert JsonArray() == step.environment.document["messages"]
+
+
+# -- sessions without a log --------------------------------------------------------
+
+
+@given(scenarios(HR))
+def test_an_unlogged_session_has_the_worlds_of_a_logged_one(scenario):
+    """Calls answer and do the same; only the log is missing."""
+    logged = Session(scenario.environment)
+    unlogged = UnloggedSession(scenario.environment)
+    for call in scenario.calls:
+        stepped, before = unlogged.step(call.name, call.arguments), unlogged
+        logged, expected = logged.call(call.name, call.arguments)
+        unlogged, output = unlogged.call(call.name, call.arguments)
+
+        assert (expected, ()) == (output, unlogged.log)
+        assert logged.environment == unlogged.environment == stepped.environment
+        is_changed = unlogged.environment is not before.environment
+        assert is_changed == (unlogged is not before)
+        assert UnloggedSession is type(stepped)
+
+
+def test_a_session_says_whether_it_is_logged():
+    """An unlogged one is never equal to a logged one."""
+    world = Environment.of({})
+
+    assert Session.is_logged
+    assert not UnloggedSession.is_logged
+    assert Session(world) != UnloggedSession(world)

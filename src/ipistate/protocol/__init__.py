@@ -37,7 +37,7 @@ from ipistate.protocol.actions import (
     Write,
     refusal,
 )
-from ipistate.protocol.control import handle
+from ipistate.protocol.control import enter, handle, leave
 from ipistate.protocol.episode import SAFE_NAME, EpisodeId
 from ipistate.protocol.events import (
     ControlCalled,
@@ -157,8 +157,10 @@ __all__ = [
     "WriteStopped",
     "check_session_id",
     "cookie_name",
+    "enter",
     "handle",
     "is_session_id",
+    "leave",
     "prefixed",
     "read_manifest",
     "read_record",

@@ -61,7 +61,15 @@ if TYPE_CHECKING:
     from ipistate.protocol.gate import Emit, Gate
     from ipistate.protocol.participant import Holder
 
-__all__ = ["ParticipantState", "Settings", "handle", "start", "status"]
+__all__ = [
+    "ParticipantState",
+    "Settings",
+    "enter",
+    "handle",
+    "leave",
+    "start",
+    "status",
+]
 
 
 def handle(
@@ -83,6 +91,45 @@ def handle(
     if is_due or control is not participant.control or control.awaits_requests:
         after = _settle(after, now, emit)
     return after, tuple(actions)
+
+
+def enter(
+    participant: ParticipantState, event: RequestArrived, now: float
+) -> ParticipantState | None:
+    """Admit a request that nothing stands against, in one short step.
+
+    Nearly all requests meet an open gate while no operation waits for anything, and
+    this is what ``handle`` then does.
+
+    Returns:
+        The participant that ``handle`` gives together with the one action ``Admit``.
+        None if it gives anything else.
+    """
+    if not _is_at_rest(participant.control, now):
+        return None
+    gate = participant.gate.enter(event)
+    if gate is None:
+        return None
+    return ParticipantState(participant.settings, gate, participant.control)
+
+
+def leave(
+    participant: ParticipantState, event: RequestEnded, now: float
+) -> ParticipantState | None:
+    """Take the end of a request that no operation waits for, in one short step.
+
+    Returns:
+        The participant that ``handle`` gives without any action. None if there is more
+        to do.
+    """
+    if not _is_at_rest(participant.control, now):
+        return None
+    gate = participant.gate.end(event)
+    return ParticipantState(participant.settings, gate, participant.control)
+
+
+def _is_at_rest(control: ControlState, now: float) -> bool:
+    return now < control.due and not control.awaits_requests
 
 
 def _leaves(participant: ParticipantState, event: Event) -> bool:

@@ -30,7 +30,7 @@ Emit: TypeAlias = Callable[[Action], None]
 _ENDING_PATHS: Final = frozenset({VERIFY_PATH, CLOSE_PATH})
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class Gate:
     """Who may enter, who is inside, and which sessions exist."""
 
@@ -50,18 +50,34 @@ class Gate:
         """Admit a request, refuse it, or let it wait."""
         if not self.is_open:
             waiting = self.waiting.added(event)
-            return Gate(False, self.admitted, waiting, self.bindings)
+            return attrs.evolve(self, waiting=waiting)
         if self._refuses(event, emit):
             return self
         emit(Admit(event.request))
-        bindings = self.bindings.claimed((event.session_id,))
-        return Gate(True, self.admitted.added(event), self.waiting, bindings)
+        return self._with(event)
 
-    def _refuses(self, event: RequestArrived, emit: Emit) -> bool:
+    def enter(self, event: RequestArrived) -> Gate | None:
+        """Admit a request; None if the gate is closed or refuses it."""
+        if not self.is_open or self._objection(event) is not None:
+            return None
+        return self._with(event)
+
+    def _with(self, event: RequestArrived) -> Gate:
+        return Gate(
+            is_open=True,
+            admitted=self.admitted.added(event),
+            waiting=self.waiting,
+            bindings=self.bindings.claimed((event.session_id,)),
+        )
+
+    def _objection(self, event: RequestArrived) -> str | None:
         # A close is never refused: it cannot harm, and it must not get lost.
         if event.path == CLOSE_PATH:
-            return False
-        detail = self.bindings.objection(event.session_id, event.episode)
+            return None
+        return self.bindings.objection(event.session_id, event.episode)
+
+    def _refuses(self, event: RequestArrived, emit: Emit) -> bool:
+        detail = self._objection(event)
         if detail is not None:
             _refuse(event.request, detail, emit)
         return detail is not None
@@ -73,15 +89,19 @@ class Gate:
             waiting = self.waiting.removed(event.request)
             if waiting is self.waiting:
                 return self
-            return Gate(self.is_open, self.admitted, waiting, self.bindings)
+            return attrs.evolve(self, waiting=waiting)
         bindings, session = self.bindings, event.session_id
         if event.status is not None and 200 <= event.status < 300:
             if arrived.path == SEED_PATH and arrived.episode is not None:
                 bindings = bindings.bound({session: arrived.episode})
             elif arrived.path in _ENDING_PATHS:
                 bindings = bindings.ended(session)
-        admitted = self.admitted.removed(event.request)
-        return Gate(self.is_open, admitted, self.waiting, bindings)
+        return Gate(
+            is_open=self.is_open,
+            admitted=self.admitted.removed(event.request),
+            waiting=self.waiting,
+            bindings=bindings,
+        )
 
     def make(self, event: SessionsMade, emit: Emit) -> Gate:
         """Bind what a request makes; if one of it is too late, refuse the request."""
@@ -114,7 +134,7 @@ class Gate:
                 entering.append(event)
         admitted = WaitingRequests.of((*self.admitted.events(), *entering))
         bindings = self.bindings.claimed(event.session_id for event in entering)
-        return Gate(True, admitted, WaitingRequests(), bindings)
+        return Gate(admitted=admitted, bindings=bindings)
 
     def report(self) -> Readiness:
         """Say whether everything stands still."""

@@ -37,6 +37,8 @@ class SessionRegistry:
 
     sessions: Mapping[str, EpisodeId] = _NONE
     """The episode that each tracked session is bound to."""
+    by_episode: Mapping[EpisodeId, frozenset[str]] = _NONE
+    """The same the other way round, so that one can be found among thousands."""
     unclaimed: frozenset[str] = frozenset()
     """Restored sessions that no request has used yet."""
     leaving: Mapping[str, int | None] = _NONE
@@ -64,6 +66,11 @@ class SessionRegistry:
             return "the session belongs to a later attempt of this rollout"
         return None
 
+    def session_of(self, episode: EpisodeId) -> str | None:
+        """Return the one session of an episode, None if there are none or several."""
+        found = self.by_episode.get(episode, ())
+        return next(iter(found)) if len(found) == 1 else None
+
     def claimed(self, sessions: Iterable[str]) -> SessionRegistry:
         """Take sessions as live, because requests use them."""
         claimed = self.unclaimed.intersection(sessions)
@@ -83,6 +90,7 @@ class SessionRegistry:
             retired = {**_without(retired, episodes), **late}
         return SessionRegistry(
             sessions={**self.sessions, **episodes},
+            by_episode=self._indexed(episodes, episodes),
             unclaimed=self.unclaimed.difference(episodes),
             leaving={**_without(self.leaving, episodes), **dict.fromkeys(late)},
             marks=self.marks,
@@ -109,9 +117,23 @@ class SessionRegistry:
         return attrs.evolve(
             self,
             sessions=_without(self.sessions, sessions),
+            by_episode=self._indexed(sessions, {}),
             unclaimed=self.unclaimed.difference(sessions),
             leaving=_without(self.leaving, sessions),
         )
+
+    def _indexed(
+        self, left: Iterable[str], bound: Mapping[str, EpisodeId]
+    ) -> Mapping[EpisodeId, frozenset[str]]:
+        index = dict(self.by_episode)
+        for session in left:
+            before = self.sessions.get(session)
+            if before is not None:
+                rest = index.pop(before) - {session}
+                index |= {before: rest} if rest else {}
+        for session, episode in bound.items():
+            index[episode] = index.get(episode, frozenset()) | {session}
+        return index
 
     # Retired attempts
 

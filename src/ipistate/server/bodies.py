@@ -1,4 +1,4 @@
-"""Request bodies: what counts as JSON, and the answers to what does not."""
+"""Request bodies: what counts as JSON, and how long they may be."""
 
 from __future__ import annotations
 
@@ -9,21 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 
-from ipistate.errors import (
-    BottomlessError,
-    DecodeError,
-    Problem,
-    SchemaError,
-    json_path,
-    preview,
-)
-from ipistate.kernel import JsonArray, JsonObject
-from ipistate.server.replies import detail, invalid
+from ipistate.errors import SchemaError, json_path, preview
+from ipistate.kernel import JsonArray, JsonObject, decode
 
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import Response
     from starlette.types import Receive, Scope, Send
 
     from ipistate.kernel import JsonValue
@@ -31,9 +22,7 @@ if TYPE_CHECKING:
 _JSON: Final = re.compile(
     r"application/(?:json|[^;\s/]+\+json)\s*(?:;.*)?", re.IGNORECASE | re.DOTALL
 )
-_BEYOND_PARSERS: Final = frozenset({"not_utf8", "integer_too_large"})
 _LENGTH_DIGITS: Final = 18
-_UNPARSED: Final = "There was an error parsing the body"
 
 
 class BodyLimitLayer(RequestBodyLimitMiddleware):
@@ -76,29 +65,33 @@ async def json_body(request: Request) -> bytes:
     return body
 
 
-async def undecodable(_: Request, error: Exception) -> Response:
-    """Answer a body that is not acceptable JSON.
+async def json_object(request: Request) -> JsonObject:
+    """Receive a JSON body that has to be an object.
 
-    What no parser takes is 400 with a fixed text (docs/reference/tools.md, section 2.4): bad UTF-8,
-    an integer beyond all limits, more than 1,024 levels. All else is 422.
+    Raises:
+        DecodeError: It is not acceptable JSON.
+        SchemaError: Its content type is another one, or it is no object.
+        ClientDisconnect: The client went away before it was complete.
     """
-    if not isinstance(error, DecodeError):
-        raise error
-    if error.code in _BEYOND_PARSERS or isinstance(error, BottomlessError):
-        return detail(400, _UNPARSED)
-    found = Problem(error.code, error.path, error.message, error.preview)
-    return invalid([found])
+    return frozen_object(await json_body(request))
 
 
-async def malformed(_: Request, error: Exception) -> Response:
-    """Answer a body of the wrong shape with every problem found."""
-    if not isinstance(error, SchemaError):
-        raise error
-    return invalid(error.problems)
+def frozen_object(body: bytes) -> JsonObject:
+    """Decode a body that has to be an object.
+
+    Raises:
+        DecodeError: It is not acceptable JSON.
+        SchemaError: It is something else.
+    """
+    document = decode(body)
+    if isinstance(document, JsonObject):
+        return document
+    shown = preview(document)
+    raise SchemaError("wrong_type", "expected an object", preview=shown)
 
 
 def object_of(tree: Any, *path: str) -> dict[str, Any]:
-    """Return a body, or the part of it at a path, that has to be an object.
+    """Return a parsed body, or the part of it at a path, that has to be an object.
 
     Raises:
         SchemaError: It is something else.

@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Final
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 
-from ipistate.kernel import decode, structure
+from ipistate.kernel import structure
 from ipistate.protocol import CHECKPOINT_PATH, OPERATIONS
-from ipistate.server.bodies import count_ids, json_body
+from ipistate.server.bodies import count_ids, json_object
 from ipistate.server.replies import json_reply
 from ipistate.server.shell import code_of
 from ipistate.server.token import authorized
 
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -36,7 +34,7 @@ _log: Final = logging.getLogger(__name__)
 class ControlPlane:
     """Handlers for the holder of the token; everybody else is refused first."""
 
-    def __init__(self, shell: Shell[Any], settings: ServerSettings) -> None:
+    def __init__(self, shell: Shell, settings: ServerSettings) -> None:
         self._shell = shell
         self._exists = settings.checkpoint_token is not None
         self._max_ids = settings.max_control_ids
@@ -66,7 +64,7 @@ class ControlPlane:
 
     def _operation(self, name: str, body: type[ControlBody]) -> Handler:
         async def operate(request: Request) -> Response:
-            document = decode(await json_body(request))
+            document = await json_object(request)
             count_ids(document, self._max_ids)
             operation = structure(document, body)
             began = perf_counter()

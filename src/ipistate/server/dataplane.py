@@ -6,7 +6,7 @@ session never mix, and each takes effect whole or not at all.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from starlette.routing import Route
 
@@ -15,7 +15,6 @@ from ipistate.kernel import (
     EMPTY_OBJECT,
     JsonArray,
     JsonObject,
-    decode,
     structure,
     trusted_object,
 )
@@ -30,35 +29,42 @@ from ipistate.protocol import (
     VERIFY_PATH,
 )
 from ipistate.scoring import report
-from ipistate.server.bodies import json_body, object_of
+from ipistate.server.bodies import json_body, json_object
 from ipistate.server.replies import detail, json_reply
 from ipistate.server.scoring import scoring_of
 from ipistate.server.seed_cache import SeedCache
 from ipistate.server.seeds import NativeSession
+from ipistate.sessions import Session, UnloggedSession
 
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from ipistate.server.keeping import Keeping
+    from ipistate.server.observer import CallTool
     from ipistate.server.sessions import Sessions
     from ipistate.server.settings import ServerSettings
-
-S = TypeVar("S")
 
 _NOT_SEEDED: Final = "Session not initialized. Please call seed_session first."
 _ALIVE: Final = JsonObject({"status": "ok"})
 
 
-class DataPlane(Generic[S]):
-    """Handlers over the live sessions."""
+class DataPlane:
+    """Handlers over the live sessions.
+
+    Args:
+        settings: What the operator has decided.
+        sessions: The live sessions.
+        run: What executes a tool call.
+    """
 
     def __init__(
-        self, settings: ServerSettings, sessions: Sessions[S], keeping: Keeping[S]
+        self, settings: ServerSettings, sessions: Sessions, run: CallTool
     ) -> None:
         self._sessions = sessions
-        self._keeping = keeping
+        self._tools = settings.tools
+        self._run = run
+        self._start = Session if settings.extension else UnloggedSession
         self._pool = SeedCache(settings.seed_pool_bytes)
         self._max_metrics = settings.max_metrics_bytes
         self._read_exchange = scoring_of(settings)
@@ -88,7 +94,7 @@ class DataPlane(Generic[S]):
     async def seed_session(self, request: Request) -> Response:
         """Start a session; a task row replaces the session's earlier world."""
         seed = self._pool.seed(await json_body(request))
-        state = self._keeping.begin(seed.world)
+        state = self._start(seed.world)
         if seed.native is None:
             self._sessions.start({request.session[SESSION_MEMBER]: state})
             return json_reply(EMPTY_OBJECT)
@@ -100,14 +106,14 @@ class DataPlane(Generic[S]):
 
     async def call(self, request: Request) -> Response:
         """Run one tool on the session's world."""
-        arguments = decode(await json_body(request))
-        object_of(arguments)
+        arguments = await json_object(request)
         session_id = request.session[SESSION_MEMBER]
         state = self._sessions.get(session_id)
         if state is None:
-            return not_seeded(request, self._sessions)
+            is_new = request.scope["session_is_new"]
+            return not_seeded(self._sessions, session_id, is_new=is_new)
         name = request.path_params["tool_name"]
-        after, output = self._keeping.call(state, name, arguments)  # type: ignore[arg-type]
+        after, output = state.call(name, arguments, tools=self._tools, run=self._run)
         self._sessions.put(session_id, after)
         return json_reply(trusted_object({"output": output}))
 
@@ -117,13 +123,11 @@ class DataPlane(Generic[S]):
         session_id = request.session[SESSION_MEMBER]
         state = self._sessions.get(session_id)
         self._sessions.drop(session_id)
-        history = None if state is None else self._keeping.history(state)
-        return json_reply(score(history))
+        return json_reply(score(state))
 
     async def close_session(self, request: Request) -> Response:
         """Free the session; there need not be one."""
-        body = decode(await json_body(request))
-        native = structure(body, NativeSession)
+        native = structure(await json_object(request), NativeSession)
         ended = self._sessions.close(native, request.session[SESSION_MEMBER])
         request.session[SESSION_MEMBER] = ended
         name = native.resources_session_id
@@ -132,7 +136,7 @@ class DataPlane(Generic[S]):
 
 async def aggregate_metrics(request: Request) -> Response:
     """Compute the metrics of verify responses."""
-    body = object_of(decode(await json_body(request)))
+    body = await json_object(request)
     responses = body.get("verify_responses")
     if "verify_responses" not in body:
         message = "required member is missing"
@@ -153,15 +157,15 @@ async def alive(_: Request) -> Response:
     return json_reply(_ALIVE)
 
 
-def not_seeded(request: Request, sessions: Sessions[Any]) -> Response:
-    """Answer a request that needs a session and has none."""
-    return detail(400, _NOT_SEEDED, {HINT_HEADER: _hint(request, sessions)})
+def not_seeded(sessions: Sessions, session_id: str, *, is_new: bool) -> Response:
+    """Answer a request that needs a session and has none.
 
-
-def _hint(request: Request, sessions: Sessions[Any]) -> str:
-    # The body's text is fixed, because models read it; clients need to know more.
-    if request.scope["session_is_new"]:
-        return "no valid session cookie came with the request"
-    if sessions.was_swept(request.session[SESSION_MEMBER]):
-        return "the cookie's session was unused for too long and has been freed"
-    return "the cookie's session has no world"
+    The body's text is fixed, because models read it; a header tells clients more.
+    """
+    if is_new:
+        hint = "no valid session cookie came with the request"
+    elif sessions.was_swept(session_id):
+        hint = "the cookie's session was unused for too long and has been freed"
+    else:
+        hint = "the cookie's session has no world"
+    return detail(400, _NOT_SEEDED, {HINT_HEADER: hint})

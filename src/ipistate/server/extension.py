@@ -16,10 +16,9 @@ import attrs
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ipistate.errors import IpiStateError, SchemaError, preview
+from ipistate.errors import preview
 from ipistate.kernel import (
     JsonObject,
-    decode,
     diff,
     freeze,
     refuse,
@@ -35,7 +34,8 @@ from ipistate.protocol import (
     Refuse,
     refusal,
 )
-from ipistate.server.bodies import count_ids, json_body, object_of
+from ipistate.server.answers import KeyHeaderError, QueryError
+from ipistate.server.bodies import count_ids, json_body, json_object
 from ipistate.server.dataplane import not_seeded
 from ipistate.server.gate import PASSAGE
 from ipistate.server.new_sessions import MAX_FORKS, ForkBody, NewSession, read_import
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from ipistate.server.cookies import SessionCookie
-    from ipistate.server.keeping import Histories
+    from ipistate.server.observer import CallTool
     from ipistate.server.settings import ServerSettings
     from ipistate.server.shell import Shell
     from ipistate.sessions import Session, Step
@@ -70,29 +70,22 @@ _DIGITS: Final = re.compile(r"[0-9]{1,9}")
 _NUMBER: Final = "expected a number without a sign"
 
 
-class KeyHeaderError(IpiStateError):
-    """A call that is to be made once, without a usable key."""
-
-
-class QueryError(SchemaError):
-    """A query whose parts are not what they should be."""
-
-
 class Extension:
     """Handlers over sessions that are kept with their histories."""
 
     def __init__(
         self,
         settings: ServerSettings,
-        shell: Shell[Session],
-        keeping: Histories,
+        shell: Shell,
+        run: CallTool,
         cookie: SessionCookie,
     ) -> None:
         self._shell = shell
         self._sessions = shell.sessions
-        self._keeping = keeping
+        self._tools = settings.tools
+        self._run = run
         self._cookie = cookie
-        self._codec = SessionCodec(keeping.tools)
+        self._codec = SessionCodec(settings.tools)
         self._read_exchange = scoring_of(settings)
 
     def routes(self) -> list[Route]:
@@ -115,16 +108,18 @@ class Extension:
         async def handler(request: Request) -> Response:
             if request.method == "POST":
                 await request.body()
-            session = self._sessions.get(request.session[SESSION_MEMBER])
+            session_id = request.session[SESSION_MEMBER]
+            session = self._sessions.get(session_id)
             if session is None:
-                return not_seeded(request, self._sessions)
+                is_new = request.scope["session_is_new"]
+                return not_seeded(self._sessions, session_id, is_new=is_new)
             return await answer(request, session)
 
         return handler
 
     async def fork(self, request: Request, session: Session) -> Response:
         """Start sessions that share everything with this one until now."""
-        document = decode(await json_body(request))
+        document = await json_object(request)
         count_ids(document, MAX_FORKS)
         births = structure(document, ForkBody).births
         refused = self._begin(request, dict.fromkeys(births, session))
@@ -157,17 +152,17 @@ class Extension:
 
     async def rewind(self, request: Request, session: Session) -> Response:
         """Take back the last calls, and the idempotency keys that they used."""
-        body = structure(decode(await json_body(request)), RewindBody)
+        body = structure(await json_object(request), RewindBody)
         before = session.rewind(body.count)
         self._sessions.put(request.session[SESSION_MEMBER], before)
         return json_reply(JsonObject({"length": len(before.log)}))
 
     async def call_once(self, request: Request, session: Session) -> Response:
         """Make a call, unless it was made under this key; a refusal uses up no key."""
-        arguments = decode(await json_body(request))
-        object_of(arguments)
+        arguments = await json_object(request)
         key, name = _key(request), request.path_params["tool_name"]
-        after, step = self._keeping.once(session, key, name, arguments)  # type: ignore[arg-type]
+        tools, run = self._tools, self._run
+        after, step = session.once(key, name, arguments, tools=tools, run=run)
         self._sessions.put(request.session[SESSION_MEMBER], after)
         return json_reply(trusted_object({"output": step.output}))
 

@@ -5,7 +5,7 @@ See docs/reference/control-plane.md, section 3.4.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ipistate.protocol import (
     CONTROL_PREFIX,
@@ -36,7 +36,7 @@ class GateLayer:
     its effect is complete then, and a slow reader holds up no checkpoint.
     """
 
-    def __init__(self, app: ASGIApp, shell: Shell[Any], seed_headers: bool) -> None:  # noqa: FBT001 - one of many settings
+    def __init__(self, app: ASGIApp, shell: Shell, seed_headers: bool) -> None:  # noqa: FBT001 - one of many settings
         self._app = app
         self._shell = shell
         self._seed_headers = [_VERIFY_WAITS] if seed_headers else []

@@ -95,13 +95,19 @@ def configure(form: LogForm, level: LogLevel) -> None:
     logging.getLogger("ipistate").setLevel(level.upper())
 
 
-def ready_line(form: LogForm, address: str) -> str:
-    """Return the line that says that connections are accepted, whatever the level."""
+def ready_line(form: LogForm, address: str, **engine: str) -> str:
+    """Return the line that says that connections are accepted, whatever the level.
+
+    Args:
+        form: With JSON the line names the engine, too.
+        address: Where the server can be reached.
+        engine: The event loop and the HTTP parser that serve.
+    """
     message = f"serving on {address}"
     if form is LogForm.TEXT:
         return f"ipistate: {message}"
     members = {"name": "ipistate.server", "levelname": "INFO", "msg": message}
-    record = logging.makeLogRecord({**members, "address": address})
+    record = logging.makeLogRecord({**members, "address": address, **engine})
     return _formatter(form).format(record)
 
 

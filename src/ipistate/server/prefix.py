@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -41,18 +42,28 @@ class PrefixLayer:
         scope["episode"] = None
         if scope["path"].startswith(ROLLOUT_PREFIX):
             try:
-                _rewrite(scope)
+                path, scope["episode"] = split_prefix(scope["path"])
             except SchemaError as error:
                 self._observer.refused(error.code)
                 reply = refused(error.code, error.message)
                 await reply(scope, receive, send)
                 return
+            if scope["episode"] is not None:
+                scope["path"], scope["raw_path"] = path, quote(path).encode()
         await self._app(scope, receive, send)
 
 
-def _rewrite(scope: Scope) -> None:
-    match = _PREFIXED.fullmatch(scope["path"])
-    if match is not None:
-        scope["episode"] = EpisodeId.from_capture_key(match["key"])
-        scope["path"] = match["rest"]
-        scope["raw_path"] = quote(match["rest"]).encode()
+def split_prefix(path: str) -> tuple[str, EpisodeId | None]:
+    """Split a path into the path proper and the episode that its prefix names.
+
+    Raises:
+        SchemaError: ``invalid_rollout_id``: no episode has the key.
+    """
+    match = _PREFIXED.fullmatch(path)
+    if match is None:
+        return path, None
+    return match["rest"], _episode(match["key"])
+
+
+# Every call of a rollout has the same prefix; refusals are not remembered.
+_episode: Final = lru_cache(4_096)(EpisodeId.from_capture_key)

@@ -58,6 +58,8 @@ def _with_effects(settings: ServerSettings) -> ReadExchange:
 
 
 def _seed_of(session: Session, request: VerifyRequest) -> Environment | None:
+    if not session.is_logged:
+        return None
     # A history that began with a restore does not lead back to the episode's seed; its
     # log is shorter than the trace then.
     traced = [one.name for one in calls_of_items(request.output_items) if _is_made(one)]

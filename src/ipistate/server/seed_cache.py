@@ -97,6 +97,10 @@ class SeedCache:
         if known is None:
             known = build_world(members, adopt)
             self._by_digest.put(digest, known, len(text))
+        else:
+            # The tree is ours alone, and decoding looks at what is left of it. These
+            # members are the known world's to the digit: they need no second look.
+            members.clear()
         return known
 
 

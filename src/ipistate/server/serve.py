@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import uvicorn
 
@@ -44,6 +45,16 @@ def refuse_workers(environ: Mapping[str, str], workers: int = 1) -> None:
         )
 
 
+def engine_of(config: uvicorn.Config) -> dict[str, str]:
+    """Name the event loop that runs and the HTTP parser that is configured.
+
+    The extra ``server`` brings fast ones where they exist; uvicorn takes what is there.
+    """
+    loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
+    parser = "httptools" if "httptools" in str(config.http_protocol_class) else "h11"
+    return {"event_loop": loop, "http_parser": parser}
+
+
 class _Server(uvicorn.Server):
     def __init__(
         self, config: uvicorn.Config, form: LogForm, started: Callable[[], None]
@@ -58,7 +69,8 @@ class _Server(uvicorn.Server):
         for listener in listeners:
             host, port = listener.getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
-            line = ready_line(self._form, f"http://{shown}:{port}")
+            address = f"http://{shown}:{port}"
+            line = ready_line(self._form, address, **engine_of(self.config))
             sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
         if listeners:
@@ -71,6 +83,8 @@ def run(  # noqa: PLR0913 - one parameter for each choice
     port: int = 8000,
     *,
     workers: int = 1,
+    loop: Literal["auto", "asyncio", "uvloop"] = "auto",
+    http: Literal["auto", "h11", "httptools"] = "auto",
     log_form: LogForm = LogForm.TEXT,
     started: Callable[[], None] = lambda: None,
 ) -> None:
@@ -79,7 +93,8 @@ def run(  # noqa: PLR0913 - one parameter for each choice
     The line ``ipistate: serving on http://host:port`` on stderr says that connections
     are accepted; with ``log_form`` JSON it is a JSON object with the same message.
     Nothing is written to stdout. Logging is left as the process has configured it.
-    ``started`` is called after that line.
+    ``started`` is called after that line. ``loop`` and ``http`` are the event loop and
+    the HTTP parser; by default uvloop and httptools if they are installed.
 
     Raises:
         TooManyWorkersError: More than one worker was asked for.
@@ -90,6 +105,8 @@ def run(  # noqa: PLR0913 - one parameter for each choice
         host=host,
         port=port,
         workers=1,
+        loop=loop,
+        http=http,
         log_config=None,
         log_level="warning",
         access_log=False,

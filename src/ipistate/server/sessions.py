@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from ipistate.errors import IpiStateError
 from ipistate.server.seed_cache import Recent
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     from ipistate.protocol import EpisodeId
     from ipistate.server.seeds import NativeSession
-
-S = TypeVar("S")
+    from ipistate.sessions import Session
 
 CLOSED_BYTES: Final = 4 * 2**20
 """Size of the closed ids that are remembered, about 80,000 of them; of swept ones, too."""
@@ -33,8 +32,8 @@ def _nothing() -> None:
     """Make no room."""
 
 
-class Sessions(Generic[S]):
-    """What is kept of each session, by its id.
+class Sessions:
+    """The live sessions, by their ids.
 
     A native seed that is repeated gives the session that exists; a closed id is never
     opened again (docs/reference/control-plane.md, section 1.5.1).
@@ -54,7 +53,7 @@ class Sessions(Generic[S]):
         self._bound = bound
         self._limit = limit
         self._make_room = make_room
-        self._states: dict[str, S] = {}
+        self._states: dict[str, Session] = {}
         self._opened: dict[str, EpisodeId] = {}
         self._closed: Recent[bool] = Recent(CLOSED_BYTES)
         self._swept: Recent[bool] = Recent(CLOSED_BYTES)
@@ -65,15 +64,15 @@ class Sessions(Generic[S]):
     def __contains__(self, session_id: str) -> bool:
         return session_id in self._states
 
-    def get(self, session_id: str) -> S | None:
-        """Return what is kept of a session, or None if there is none."""
+    def get(self, session_id: str) -> Session | None:
+        """Return a session, or None if there is none."""
         return self._states.get(session_id)
 
-    def put(self, session_id: str, state: S) -> None:
+    def put(self, session_id: str, state: Session) -> None:
         """Keep this of a session that exists."""
         self._states[session_id] = state
 
-    def start(self, states: Mapping[str, S]) -> None:
+    def start(self, states: Mapping[str, Session]) -> None:
         """Start sessions, or start them afresh: all of them or none.
 
         Raises:
@@ -82,7 +81,7 @@ class Sessions(Generic[S]):
         self.require_room(states)
         self.install(states)
 
-    def install(self, states: Mapping[str, S]) -> None:
+    def install(self, states: Mapping[str, Session]) -> None:
         """Keep these of their sessions, all at once, however many there are."""
         self._states.update(states)
         for session_id in states:
@@ -101,7 +100,7 @@ class Sessions(Generic[S]):
                 message = f"there are {len(self)} sessions, the limit is {self._limit}"
                 raise SessionsFullError("too_many_sessions", message)
 
-    def held(self, session_ids: Iterable[str]) -> dict[str, S]:
+    def held(self, session_ids: Iterable[str]) -> dict[str, Session]:
         """Return what is kept of those of these sessions that exist."""
         states = self._states
         return {name: states[name] for name in session_ids if name in states}
@@ -123,7 +122,7 @@ class Sessions(Generic[S]):
         self._states.pop(session_id, None)
         self._opened.pop(session_id, None)
 
-    def open(self, native: NativeSession, state: S) -> None:
+    def open(self, native: NativeSession, state: Session) -> None:
         """Start a session under the caller's id, unless it runs already.
 
         Raises:

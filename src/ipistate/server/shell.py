@@ -8,7 +8,7 @@ import time
 
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from ipistate.protocol import (
     Action,
@@ -35,7 +35,9 @@ from ipistate.protocol import (
     Sweep,
     Tick,
     Write,
+    enter,
     handle,
+    leave,
     start,
     status,
 )
@@ -43,6 +45,7 @@ from ipistate.server.files import CheckpointFiles
 from ipistate.server.idle import TimedUses, Uses
 from ipistate.server.observer import Observer, WorkStage
 from ipistate.server.sessions import Sessions
+from ipistate.server.states import CarriedStates
 from ipistate.server.waiting import Pending
 
 
@@ -53,10 +56,8 @@ if TYPE_CHECKING:
 
     from ipistate.kernel import JsonObject
     from ipistate.protocol import ControlBody, EpisodeId, ParticipantState
-    from ipistate.server.keeping import Keeping
     from ipistate.server.settings import ServerSettings
-
-S = TypeVar("S")
+    from ipistate.sessions import Session
 
 Passage: TypeAlias = Pending[Admit | Refuse]
 """One data request on its way through the gate, until the machine lets it in or not.
@@ -74,14 +75,13 @@ def code_of(reply: Reply) -> str | None:
     return None if error is None else error["code"]
 
 
-class Shell(Generic[S]):
+class Shell:
     """Feeds events to the machine and performs its actions in their order.
 
     Everything happens on the event loop's thread, except the work on files.
 
     Args:
         settings: What the operator has decided.
-        keeping: What is kept of a session, and how checkpoints carry it.
         observer: Is told what happens.
         clock: Seconds since the epoch.
         steady: Seconds of a clock that nobody sets, for idle sessions.
@@ -90,16 +90,15 @@ class Shell(Generic[S]):
     def __init__(
         self,
         settings: ServerSettings,
-        keeping: Keeping[S],
         observer: Observer,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.sessions: Sessions[S] = Sessions(
+        self.sessions: Sessions = Sessions(
             self.episode_of, settings.max_sessions or inf, self.sweep
         )
         self._settings = settings
-        self._keeping = keeping
+        self._states = CarriedStates.of(settings)
         self._observer = observer
         self._clock = clock
         idle = settings.idle_seconds
@@ -114,7 +113,7 @@ class Shell(Generic[S]):
         self._waking: set[Passage] = set()
         self._files = CheckpointFiles(
             settings.instance_name,
-            keeping.codec,
+            self._states.codec,
             settings.checkpoint_root,
             observer,
         )
@@ -152,6 +151,34 @@ class Shell(Generic[S]):
         elif status is None:
             return
         # What was refused in flight has left the gate, and was a use all the same.
+        self._note_use(session_id)
+
+    def enter(
+        self, path: str, session_id: str, episode: EpisodeId | None
+    ) -> int | None:
+        """Let a request in at once and number it; None if it has to ask at the gate."""
+        if self._waking:
+            # What waited at the gate is let in, but did not run yet; it goes first.
+            return None
+        number = next(self._numbers)
+        event = RequestArrived(number, path, session_id, episode)
+        entered = enter(self._participant, event, self._clock())
+        if entered is None:
+            return None
+        self._participant = entered
+        return number
+
+    def leave(self, number: int, status: int | None, session_id: str) -> None:
+        """Report how a request that was let in at once ended; None as for ``end``."""
+        event = RequestEnded(number, status, session_id)
+        left = leave(self._participant, event, self._clock())
+        if left is None:
+            self._feed(event)
+        else:
+            self._participant = left
+        self._note_use(session_id)
+
+    def _note_use(self, session_id: str) -> None:
         if session_id in self.sessions:
             self._uses.note((session_id,))
         else:
@@ -162,7 +189,7 @@ class Shell(Generic[S]):
     def make(
         self,
         passage: Passage,
-        states: Mapping[str, S],
+        states: Mapping[str, Session],
         episodes: Mapping[str, EpisodeId],
     ) -> Refuse | None:
         """Start new sessions for a request in flight, and bind them to episodes.
@@ -219,9 +246,7 @@ class Shell(Generic[S]):
 
     def session_of(self, episode: EpisodeId) -> str | None:
         """Return the one session of an episode, None if there are none or several."""
-        bound = self._participant.gate.sessions.items()
-        found = [session_id for session_id, owner in bound if owner == episode]
-        return found[0] if len(found) == 1 else None
+        return self._participant.gate.bindings.session_of(episode)
 
     # Performing
 
@@ -267,7 +292,7 @@ class Shell(Generic[S]):
             call.settle(action)
 
     def _export(self, action: Export) -> Exported:
-        held, exported = self.sessions.held(action.session_ids), self._keeping.exported
+        held, exported = self.sessions.held(action.session_ids), self._states.exported
         return Exported(action.write, {name: exported(s) for name, s in held.items()})
 
     def _free(self, action: Free) -> Freed:
@@ -284,7 +309,7 @@ class Shell(Generic[S]):
 
     def _install(self, action: Install) -> None:
         began = time.perf_counter()
-        restored = self._keeping.restored
+        restored = self._states.restored
         self.sessions.install({name: restored(s) for name, s in action.states.items()})
         self._uses.note(action.states)
         seconds = time.perf_counter() - began

@@ -7,7 +7,13 @@ from ipistate.sessions.codec import (
     session_to_json,
 )
 from ipistate.sessions.log import RecordedSession
-from ipistate.sessions.session import IdempotencyError, Session, SessionRangeError, Step
+from ipistate.sessions.session import (
+    IdempotencyError,
+    Session,
+    SessionRangeError,
+    Step,
+    UnloggedSession,
+)
 from ipistate.sessions.state import EnvironmentCodec, IPICheckpointState, StateCodec
 
 
@@ -22,6 +28,7 @@ __all__ = [
     "SessionRangeError",
     "StateCodec",
     "Step",
+    "UnloggedSession",
     "session_from_json",
     "session_to_json",
 ]

@@ -72,6 +72,8 @@ class Session:
     """
 
     schema_version: ClassVar[int] = 2
+    is_logged: ClassVar[bool] = True
+    """Whether its calls are logged."""
 
     seed: Environment
     log: tuple[Step, ...] = ()
@@ -145,6 +147,18 @@ class Session:
         made = execute(self.environment, call, key, tools=tools, run=run)
         return self._with(made), made
 
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, object] = EMPTY_OBJECT,
+        *,
+        tools: Mapping[str, Tool] = TOOLS,
+        run: CallTool = call_tool,
+    ) -> tuple[Self, str]:
+        """Make one call as ``step`` does; returns what the model reads, too."""
+        after = self.step(name, arguments, tools=tools, run=run)
+        return after, after.log[-1].output
+
     def _with(self, step: Step) -> Self:
         return attrs.evolve(self, log=(*self.log, step))
 
@@ -179,6 +193,34 @@ class Session:
     def history(self) -> Iterator[Self]:
         """Visit the session at each of its moments, from the seed until now."""
         return (self.at(position) for position in range(len(self.log) + 1))
+
+
+@attrs.frozen
+class UnloggedSession(Session):
+    """A session that keeps its world only, because a log costs memory.
+
+    Every call gives a session that begins with its world, so there is nothing to
+    rewind, to replay, or to make at most once.
+    """
+
+    is_logged: ClassVar[bool] = False
+
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, object] = EMPTY_OBJECT,
+        *,
+        tools: Mapping[str, Tool] = TOOLS,
+        run: CallTool = call_tool,
+    ) -> tuple[Self, str]:
+        """Make one call; a session that does not change is returned itself."""
+        done = run(self.seed, name, arguments, tools=tools)
+        if done.environment is self.seed:
+            return self, done.output
+        return self.__class__(done.environment), done.output
+
+    def _with(self, step: Step) -> Self:
+        return self.__class__(step.environment)
 
 
 def _asked(name: str, arguments: object) -> ToolCall:

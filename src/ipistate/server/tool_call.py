@@ -1,0 +1,166 @@
+"""The way of a tool call, from the ASGI scope to the reply, in one function.
+
+Nearly all requests are tool calls, and a router, a request object and a response object
+cost more than the tool. This layer serves the usual call by itself and hands everything
+else to the application behind it, which answers the same calls with the same bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from starlette.requests import ClientDisconnect
+
+from ipistate.errors import SchemaError
+from ipistate.kernel import encode, trusted_object
+from ipistate.protocol import (
+    RESERVED_NAMES,
+    ROLLOUT_PREFIX,
+    SESSION_MEMBER,
+    is_session_id,
+)
+from ipistate.server.answers import ANSWERED
+from ipistate.server.bodies import frozen_object
+from ipistate.server.cookies import VARY, new_session_id
+from ipistate.server.dataplane import not_seeded
+from ipistate.server.prefix import split_prefix
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from ipistate.protocol import EpisodeId
+    from ipistate.server.answers import Answers
+    from ipistate.server.cookies import SessionCookie
+    from ipistate.server.observer import CallTool
+    from ipistate.server.shell import Shell
+    from ipistate.tools import Tool
+
+_Head: TypeAlias = "tuple[str, EpisodeId | None, dict[str, Any]]"
+"""A tool's name, the episode of the rollout prefix, and what the cookie holds."""
+
+_JSON: Final = (b"content-type", b"application/json")
+_LENGTH_DIGITS: Final = 18
+
+
+class ToolCallLayer:
+    """ASGI middleware outside of all others.
+
+    Args:
+        app: Serves what is not the usual tool call.
+        shell: Has the gate and the sessions.
+        cookie: Reads and writes the session cookie.
+        answers: Answers errors.
+        run: What executes a tool call.
+        tools: The table of tools.
+        max_body_size: Bytes up to which a body is served here.
+    """
+
+    def __init__(  # noqa: PLR0913 - what the layers behind it have between them
+        self,
+        app: ASGIApp,
+        *,
+        shell: Shell,
+        cookie: SessionCookie,
+        answers: Answers,
+        run: CallTool,
+        tools: Mapping[str, Tool],
+        max_body_size: int,
+    ) -> None:
+        self._app = app
+        self._shell = shell
+        self._sessions = shell.sessions
+        self._cookie = cookie
+        self._answers = answers
+        self._run = run
+        self._tools = tools
+        self._max_body_size = max_body_size
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        head = self._usual(scope)
+        if head is None:
+            await self._app(scope, receive, send)
+            return
+        name, episode, session = head
+        session_id = session.get(SESSION_MEMBER, "")
+        is_new = not is_session_id(session_id)
+        if is_new:
+            found = None if episode is None else self._shell.session_of(episode)
+            session_id = session[SESSION_MEMBER] = found or new_session_id()
+        number = self._shell.enter(f"/{name}", session_id, episode)
+        if number is None:
+            # It is refused or has to wait, which the gate of the other way can do.
+            await self._app(scope, receive, send)
+            return
+        status = None
+        try:
+            arguments = frozen_object(await _body(receive))
+            state = self._sessions.get(session_id)
+            if state is None:
+                response = not_seeded(self._sessions, session_id, is_new=is_new)
+                status, headers, body = _parts(response)
+            else:
+                tools, run = self._tools, self._run
+                after, output = state.call(name, arguments, tools=tools, run=run)
+                self._sessions.put(session_id, after)
+                body = encode(trusted_object({"output": output}))
+                status, headers = 200, [(b"content-length", b"%d" % len(body)), _JSON]
+        except ClientDisconnect:
+            return
+        except ANSWERED as error:
+            status, headers, body = _parts(self._answers.to(error))
+        finally:
+            # Before the reply is sent: the call's effect is complete, and a slow reader
+            # must not hold up a checkpoint.
+            self._shell.leave(number, status, session_id)
+        headers += (VARY, (b"set-cookie", self._cookie.write(session)))
+        await send(
+            {"type": "http.response.start", "status": status, "headers": headers}
+        )
+        await send({"type": "http.response.body", "body": body})
+
+    def _usual(self, scope: Scope) -> _Head | None:
+        """Read the head of a request; None if it is not that of a usual tool call."""
+        if scope["type"] != "http" or scope["method"] != "POST" or scope["root_path"]:
+            return None
+        fields: dict[bytes, bytes] = dict(scope["headers"])
+        length = fields.get(b"content-length", b"")
+        if (
+            len(fields) != len(scope["headers"])  # which of two counts, others decide
+            or fields.get(b"content-type") != b"application/json"
+            or b"transfer-encoding" in fields
+            or not length.isdigit()
+            or len(length) > _LENGTH_DIGITS
+            or int(length) > self._max_body_size
+        ):
+            return None
+        path, episode = scope["path"], None
+        if path.startswith(ROLLOUT_PREFIX):
+            try:
+                path, episode = split_prefix(path)
+            except SchemaError:
+                return None
+        name = path[1:]
+        if not name or "/" in name or name in RESERVED_NAMES or path[0] != "/":
+            return None
+        cookie = fields.get(b"cookie")
+        return name, episode, self._cookie.session(() if cookie is None else (cookie,))
+
+
+async def _body(receive: Receive) -> bytes:
+    pieces: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        pieces.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _parts(response: Response) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    return response.status_code, response.raw_headers, bytes(response.body)

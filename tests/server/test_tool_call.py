@@ -1,0 +1,324 @@
+"""A tool call takes a short way through the server; both ways give the same bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.datastructures import Secret
+
+from ipistate.protocol import COOKIE_MAX_AGE, cookie_name
+from ipistate.server import ServerSettings, create_app
+from ipistate.server.cookies import SessionCookie
+from ipistate.server.tool_call import ToolCallLayer
+
+
+pytestmark = pytest.mark.anyio
+
+TOKEN = "a-token"
+NAME = cookie_name()
+LIMIT = 6_000
+WORLD = {
+    "patients": {"P-7742": {"name": "R. Osei", "chart_notes": "Stable."}},
+    "messages": [],
+}
+KEYS = ["ipi-7", "ipi-7-a1", "ipi-8"]
+
+NAMES = st.sampled_from(
+    [
+        *["get_patient_record"] * 4,
+        *["update_patient_chart"] * 4,
+        *("no_such_tool", "health", "metrics", "reverify_mode", "a b", "\u00e9", "a\n"),
+        *("verify", "close_session", "aggregate_metrics", "", "x/y", "/verify"),
+    ]
+)
+PREFIXES = st.sampled_from(
+    [
+        *[""] * 5,
+        *(f"/ng-rollout/{key}" for key in KEYS),
+        *("/ng-rollout/-bad", "/ng-rollout/x-a" + "9" * 5_000, "/ng-rollout"),
+        "/ng-rollout/a-a1-a1",
+    ]
+)
+BODIES = st.sampled_from(
+    [
+        *[b'{"patient_id":"P-7742"}'] * 4,
+        *[b'{"patient_id":"P-7742","notes":"Seen.","chart_notes":"Seen."}'] * 4,
+        *(b"", b"{}", b"[]", b"null", b"{", b"\xff", b'{"a":1e999}', b'{"a":NaN}'),
+        *(b'{"patient_id":"\\ud800"}', b'{"patient_id":18446744073709551616}'),
+        b'{"a":%b}' % (b"1" * 5_000),
+        *(b"[" * depth + b"]" * depth for depth in (300, 2_000)),
+        b'{"patient_id":"%b"}' % (b"x" * LIMIT),
+    ]
+)
+TYPES = st.sampled_from(
+    [
+        *["application/json"] * 8,
+        *("application/json; charset=utf-8", "Application/JSON", "text/plain", None),
+    ]
+)
+LENGTHS = st.sampled_from(
+    [*["declared"] * 8, "none", "chunked", "both", "repeated", "signed", "huge"]
+)
+COOKIES = st.sampled_from(
+    [
+        *["own"] * 8,
+        *("none", "tampered", "foreign", "unquoted", "old", "future", "beside"),
+        *("two", "twice", "nameless", "odd", "more"),
+    ]
+)
+REQUESTS = st.fixed_dictionaries(
+    {
+        "name": NAMES,
+        "prefix": PREFIXES,
+        "body": BODIES,
+        "kind": TYPES,
+        "length": LENGTHS,
+        "cookie": COOKIES,
+        "method": st.sampled_from([*["POST"] * 12, "GET", "PUT"]),
+        "cuts": st.integers(1, 3),
+        "leaves": st.sampled_from([*[False] * 9, True]),
+    }
+)
+STEPS = st.lists(
+    st.one_of(
+        REQUESTS.map(lambda request: ("ask", request)),
+        REQUESTS.map(lambda request: ("ask", request)),
+        st.tuples(st.just("seed"), st.sampled_from(["", *KEYS])),
+        st.tuples(st.just("close"), st.lists(REQUESTS, max_size=3)),
+        st.tuples(st.just("retire"), st.sampled_from(KEYS)),
+        st.tuples(st.just("wait"), st.sampled_from([0.4, 1.0, 90.0])),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+class Server:
+    """An application, and what is known about its one client."""
+
+    def __init__(self, clock, *, short, **options):
+        """Start without sessions; without the short way if it is not wanted."""
+        given = ServerSettings(
+            checkpoint_token=Secret(TOKEN), max_body_bytes=LIMIT, **options
+        )
+        self.app = create_app(given, clock=lambda: clock[0], steady=lambda: clock[0])
+        if not short:
+            layers = self.app.user_middleware
+            self.app.user_middleware = [m for m in layers if m.cls is not ToolCallLayer]
+        self.clock, self.own, self.ids = clock, None, {}
+
+    def cookie(self, kind):
+        """Return the Cookie headers of a request."""
+        own = (self.own or f"{NAME}=x").encode()
+
+        def signed(session, secret=NAME, now=self.clock[0]):
+            cookie = SessionCookie(NAME, secret, lambda: now)
+            return cookie.pair(session).encode()
+
+        fixed = {"session_id": "5"}
+        return {
+            "own": [own],
+            "none": [],
+            "tampered": [own[:-1] + b"!"],
+            "foreign": [signed(fixed, "another secret")],
+            "unquoted": [own.replace(b"=", b"", 1)],
+            "old": [signed(fixed, now=self.clock[0] - COOKIE_MAX_AGE - 1)],
+            "future": [signed(fixed, now=self.clock[0] + 2)],
+            "beside": [b"a=b; " + own + b"; c"],
+            "two": [own, b"a=b"],
+            "twice": [signed(fixed) + b"; " + own],
+            "nameless": [signed({})],
+            "odd": [signed({"session_id": 5, "x": None})],
+            "more": [signed({"x": [1.5, "\u00e9"], "session_id": "more"})],
+        }[kind]
+
+    def headers(self, body, kind, length, cookie):
+        """Write a request's headers."""
+        size = b"%d" % len(body)
+        found = [(b"host", b"server.test")]
+        found += [] if kind is None else [(b"content-type", kind.encode())]
+        found += {
+            "declared": [(b"content-length", size)],
+            "none": [],
+            "chunked": [(b"transfer-encoding", b"chunked")],
+            "both": [(b"transfer-encoding", b"chunked"), (b"content-length", size)],
+            "repeated": [(b"content-length", size)] * 2,
+            "signed": [(b"content-length", b"+" + size)],
+            "huge": [(b"content-length", b"9" * 25)],
+        }[length]
+        return found + [(b"cookie", one) for one in self.cookie(cookie)]
+
+    def start(self, path, body, headers, *, method="POST", cuts=1, leaves=False):
+        """Send a request and return its task, which gives what was answered."""
+        size = len(body) // cuts + 1
+        pieces = [body[at : at + size] for at in range(0, len(body), size)] or [b""]
+        inbox = [
+            {"type": "http.request", "body": piece, "more_body": number < len(pieces)}
+            for number, piece in enumerate(pieces, 1)
+        ]
+        if leaves:
+            inbox[-1:] = [{"type": "http.disconnect"}]
+        sent = []
+
+        async def receive():
+            if not inbox:
+                await asyncio.Event().wait()
+            return inbox.pop(0)
+
+        async def send(message):
+            sent.append(message)
+
+        async def serve():
+            await self.app(scope, receive, send)
+            return sent
+
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "raw_path": b"",
+            "query_string": b"",
+            "root_path": "",
+            "headers": headers,
+        }
+        return asyncio.ensure_future(serve())
+
+    def ask(self, name, prefix, body, kind, length, cookie, **options):
+        """Send one of the drawn requests."""
+        headers = self.headers(body, kind, length, cookie)
+        return self.start(f"{prefix}/{name}", body, headers, **options)
+
+    async def post(self, path, document, *headers):
+        """Send a request that is as it should be."""
+        body = json.dumps(document).encode()
+        given = self.headers(body, "application/json", "declared", "own")
+        return await self.start(path, body, [*given, *headers])
+
+    async def control(self, name, **members):
+        """Make a control call."""
+        body = {"checkpoint_id": "c-1", "deadline_ts": self.clock[0] + 20, **members}
+        token = (b"authorization", f"Bearer {TOKEN}".encode())
+        return await self.post(f"/ng-control/v1/checkpoint/{name}", body, token)
+
+    def shown(self, sent):
+        """Return an answer in which new session ids are numbered, not random."""
+        headers = []
+        for name, value in sent[0]["headers"] if sent else ():
+            shown = value
+            if name == b"set-cookie":
+                pair = value.split(b";")[0]
+                cookie = SessionCookie(NAME, NAME, lambda: self.clock[0])
+                session = cookie.session([pair])
+                assert value == cookie.write(session)
+                shown = {**session, "session_id": self.number(session["session_id"])}
+                self.own = pair.decode()
+            headers.append((name, shown))
+        rest = [{**message, "headers": None} for message in sent]
+        return headers, rest
+
+    def number(self, session_id):
+        """Return the number of a session, in the order in which they were seen."""
+        return self.ids.setdefault(session_id, len(self.ids))
+
+    @property
+    def state(self):
+        """Return the worlds of all sessions and the participant's status."""
+        shell = self.app.state.shell
+        worlds = {
+            self.number(name): (one.environment.to_json(), len(one.log))
+            for name, one in shell.sessions.held([*self.ids]).items()
+        }
+        return worlds, len(shell.sessions), shell.status()
+
+
+class Pair:
+    """Two servers that are told the same."""
+
+    def __init__(self, clock, **options):
+        """Start both."""
+        self.clock = clock
+        self.servers = [
+            Server(clock, short=short, **options) for short in (True, False)
+        ]
+
+    async def both(self, action):
+        """Do the same to both, and compare what each answers and holds."""
+        found = [one.shown(await action(one)) for one in self.servers]
+        assert found[0] == found[1]
+        states = [one.state for one in self.servers]
+        assert states[0] == states[1]
+
+    async def ask(self, request):
+        """Send a request."""
+        await self.both(lambda server: server.ask(**request))
+
+    async def seed(self, key):
+        """Seed the client's session, for an episode if there is a key."""
+        path = f"/ng-rollout/{key}/seed_session" if key else "/seed_session"
+        await self.both(lambda server: server.post(path, {"environment": WORLD}))
+
+    async def close(self, requests):
+        """Let requests meet a closed gate, which opens while they wait."""
+        await self.both(lambda server: server.control("prepare"))
+        waiting = [[one.ask(**r) for r in requests] for one in self.servers]
+        for _ in range(20):
+            await asyncio.sleep(0)
+        await self.both(lambda server: server.control("resume"))
+        answers = [await asyncio.gather(*tasks) for tasks in waiting]
+        for ours, theirs in zip(*answers, strict=True):
+            first, second = self.servers
+            assert first.shown(ours) == second.shown(theirs)
+
+    async def retire(self, key):
+        """Retire an attempt; what still belongs to it is refused."""
+        rollout, _, attempt = key.partition("-a")
+        episode = {"rollout_id": rollout, "attempt": int(attempt or 0)}
+        await self.both(lambda server: server.control("retire", episode_ids=[episode]))
+
+    async def wait(self, seconds):
+        """Let time pass."""
+        self.clock[0] += seconds
+
+
+@settings(deadline=None)
+@given(steps=STEPS, extension=st.booleans(), idle=st.sampled_from([None, 60.0]))
+def test_both_ways_give_the_same(steps, extension, idle):
+    """Status, headers, body, worlds and counts, whatever is asked in whatever order."""
+
+    async def run():
+        pair = Pair([1_700_000_000.0], extension=extension, idle_seconds=idle)
+        await pair.seed("ipi-7")
+        for name, argument in steps:
+            await getattr(pair, name)(argument)
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+async def test_the_usual_call_takes_the_short_way(connect, world):
+    """With a cookie or a prefix alone, nothing behind the layer is asked."""
+    client = await connect()
+    await client.seed(world, key="ipi-7")
+    first, second = await connect(client.app), await connect(client.app)
+    (layer,) = [m for m in client.app.user_middleware if m.cls is ToolCallLayer]
+
+    async def unreachable(*_):
+        pytest.fail("the call went on")
+
+    short = ToolCallLayer(unreachable, **layer.kwargs)
+    client.app.middleware_stack = short
+    read = {"patient_id": "P-7742"}
+    replies = [
+        await client.post("/get_patient_record", json=read),
+        await client.post("/no_such_tool", json={}),
+        await first.post("/ng-rollout/ipi-7/get_patient_record", json=read),
+        await second.post("/get_patient_record", json=read),
+        await client.post("/get_patient_record", json=[]),
+    ]
+
+    assert [200, 200, 200, 400, 422] == [one.status_code for one in replies]
+    assert replies[0].content == replies[2].content
