@@ -17,6 +17,8 @@ from ipistate.scoring.traces import (
     TracedCall,
     calls_of,
     calls_of_items,
+    function_calls,
+    items_of,
     read_arguments,
 )
 from ipistate.scoring.trajectories import Trajectories, by_row
@@ -50,6 +52,8 @@ __all__ = [
     "calls_of",
     "calls_of_items",
     "check_rows",
+    "function_calls",
+    "items_of",
     "read_arguments",
     "reply",
     "report",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeGuard
 import attrs
 
 from ipistate.errors import DecodeError, SchemaError, json_path
-from ipistate.kernel import JsonObject, JsonValue, diff, render, unstructure
+from ipistate.kernel import JsonObject, JsonValue, diff, unstructure
 from ipistate.scoring.effects.facts import Fact, TracedWrite, facts_of, shown, unmatched
 from ipistate.scoring.effects.interruption import Interruption, interruption
 from ipistate.scoring.effects.requirements import Requirement, requirement
@@ -111,7 +111,7 @@ def assess(  # noqa: PLR0913 - what a rollout is scored by
             trace end in are compared. Empty: nothing is compared.
         tools: The table of tools.
     """
-    trace = [one if isinstance(one, TracedCall) else _traced(one) for one in calls]
+    trace = [c if isinstance(c, TracedCall) else TracedCall.of(c) for c in calls]
     again = retrace(seed, trace, tools=tools)
     steps = again.steps[:-1] if again.diverged else again.steps
     reason = interruption(again)
@@ -143,10 +143,6 @@ def assess(  # noqa: PLR0913 - what a rollout is scored by
         missing=missing,
         beyond=beyond,
     )
-
-
-def _traced(call: ToolCall) -> TracedCall:
-    return TracedCall(name=call.name, written=render(call.arguments))
 
 
 def _is_attempt(
