@@ -59,8 +59,8 @@ from ipistate.protocol.participant import (
     ParticipantState,
     Phase,
     Settings,
-    start,
-    status,
+    participant_status,
+    start_participant,
 )
 from ipistate.protocol.records import (
     KIND,
@@ -159,10 +159,10 @@ __all__ = [
     "cookie_name",
     "handle",
     "is_session_id",
+    "participant_status",
     "prefixed",
     "read_manifest",
     "read_record",
     "refusal",
-    "start",
-    "status",
+    "start_participant",
 ]

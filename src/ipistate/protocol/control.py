@@ -50,18 +50,13 @@ from ipistate.protocol.participant import (
     ControlState,
     Draining,
     ParticipantState,
-    Settings,
     Stopping,
-    start,
-    status,
 )
 
 
 if TYPE_CHECKING:
     from ipistate.protocol.gate import Emit, Gate
     from ipistate.protocol.participant import Holder
-
-__all__ = ["ParticipantState", "Settings", "handle", "start", "status"]
 
 
 def handle(

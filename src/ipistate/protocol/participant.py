@@ -232,12 +232,12 @@ class ParticipantState:
         return Phase.IDLE if self.control.open is None else self.control.open.phase
 
 
-def start(settings: Settings) -> ParticipantState:
+def start_participant(settings: Settings) -> ParticipantState:
     """Return the participant of a fresh process."""
     return ParticipantState(settings)
 
 
-def status(participant: ParticipantState) -> JsonObject:
+def participant_status(participant: ParticipantState) -> JsonObject:
     """Describe the participant, at any time (docs/reference/control-plane.md, section 2.8)."""
     checkpoint, bindings = participant.control.open, participant.gate.bindings
     return JsonObject(

@@ -58,6 +58,14 @@ class TracedCall:
     item: int = attrs.field(default=0, eq=False, repr=False)
     """Position of the item or message that makes the call."""
 
+    @property
+    def arguments(self) -> JsonObject | None:
+        """The arguments as ``read_arguments`` reads them; None if it refuses to."""
+        try:
+            return read_arguments(self.written)
+        except (DecodeError, SchemaError):
+            return None
+
     @classmethod
     def of(cls, call: ToolCall) -> Self:
         """Record a call as if an agent had made it; its reply is not known."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeGuard
 
 import attrs
 
-from ipistate.errors import DecodeError, SchemaError, json_path
+from ipistate.errors import json_path
 from ipistate.kernel import JsonObject, JsonValue, diff, unstructure
 from ipistate.scoring.effects.facts import Fact, TracedWrite, facts_of, shown, unmatched
 from ipistate.scoring.effects.interruption import Interruption, interruption
@@ -14,7 +14,7 @@ from ipistate.scoring.effects.requirements import Requirement, requirement
 from ipistate.scoring.effects.routes import other_routes
 from ipistate.scoring.matching import RECIPIENTS, follows
 from ipistate.scoring.retrace import Executed, Refusal, retrace
-from ipistate.scoring.traces import TRUNCATED, TracedCall, read_arguments
+from ipistate.scoring.traces import TRUNCATED, TracedCall
 from ipistate.scoring.verification import deciding_keys
 from ipistate.tools import TOOLS, Tool, ToolCall, replay
 
@@ -150,9 +150,7 @@ def _is_attempt(
 ) -> bool:
     if call.name != injection.target_tool:
         return False
-    try:
-        arguments = read_arguments(call.written)
-    except (DecodeError, SchemaError):
+    if (arguments := call.arguments) is None:
         return False
     tool = tools.get(call.name)
     aliases = tuple(n for n in RECIPIENTS if tool is None or n in tool.known)
