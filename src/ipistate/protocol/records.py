@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 
 from ipistate.errors import SchemaError, json_path, preview
-from ipistate.kernel import JsonObject, decode_as, encode, structure
+from ipistate.kernel import (
+    JsonObject,
+    decode_as,
+    encode,
+    repeated_members,
+    structure,
+)
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.session_id import check_session_id
 
@@ -196,7 +202,7 @@ def _read_any(
         try:
             state = codec.decode(envelope.state, adopt)
         except SchemaError as error:
-            raise _below("$.state", error) from None
+            raise error.below("state") from None
         return SessionRecord(episode, envelope.session_id, state)
 
     _refuse_repeated(line, "episode_id")
@@ -212,38 +218,19 @@ def _object_only(build: Callable[[Any, Adopt], T]) -> Callable[[Any, Adopt], T]:
     return checked
 
 
-def _below(path: str, error: SchemaError) -> SchemaError:
-    return SchemaError.of(
-        attrs.evolve(problem, path=path + problem.path[1:])
-        for problem in error.problems
-    )
-
-
-class _Members(dict[str, Any]):
-    repeated: str | None = None
-
-
-def _members(pairs: list[tuple[str, Any]]) -> _Members:
-    members = _Members(pairs)
-    if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        members.repeated = next(n for n in names if names.count(n) > 1)
-    return members
-
-
 def _refuse_repeated(text: bytes, *inner: str) -> None:
-    # Parsers keep the last of two equal members; which one was meant nobody knows.
+    # An envelope with two episodes or two states could be another one for each reader.
+    # Inside a state the last member counts, as in all JSON that is read here.
+    paths = repeated_members(text)
     try:
-        tree = json.loads(text, object_pairs_hook=_members)
+        path = next(
+            (p for p in paths if not p[1:] or (p[0] in inner and not p[2:])), ()
+        )
     except (ValueError, RecursionError):
         return  # decode_as says what is wrong
-    if not isinstance(tree, _Members):
-        return
-    for path, part in [((), tree), *(((name,), tree.get(name)) for name in inner)]:
-        if isinstance(part, _Members) and part.repeated is not None:
-            where = json_path((*path, part.repeated))
-            message = f"member {part.repeated!a} stands there more than once"
-            raise SchemaError("duplicate_member", message, where)
+    if path:
+        message = f"member {path[-1]!a} stands there more than once"
+        raise SchemaError("duplicate_member", message, json_path(path))
 
 
 def read_manifest(data: bytes, kind: str, instance: str) -> Manifest:
