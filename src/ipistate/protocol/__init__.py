@@ -38,7 +38,12 @@ from ipistate.protocol.actions import (
     refusal,
 )
 from ipistate.protocol.control import handle
-from ipistate.protocol.episode import SAFE_NAME, EpisodeId
+from ipistate.protocol.episode import (
+    SAFE_NAME,
+    EpisodeId,
+    check_session_id,
+    is_session_id,
+)
 from ipistate.protocol.events import (
     ControlCalled,
     ControlDropped,
@@ -71,7 +76,6 @@ from ipistate.protocol.records import (
     read_manifest,
     read_record,
 )
-from ipistate.protocol.session_id import check_session_id, is_session_id
 from ipistate.protocol.wire import (
     CHECKPOINT_PATH,
     CLOSE_PATH,

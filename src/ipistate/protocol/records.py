@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -18,20 +18,18 @@ from ipistate.kernel import (
     JsonObject,
     decode_as,
     encode,
+    is_object,
     repeated_members,
     structure,
 )
-from ipistate.protocol.episode import EpisodeId
-from ipistate.protocol.session_id import check_session_id
+from ipistate.protocol.episode import EpisodeId, check_session_id
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from ipistate.kernel import Adopt
     from ipistate.sessions import StateCodec
-
-T = TypeVar("T")
 
 KIND: Final = "resources"
 STORE_VERSION: Final = 1
@@ -194,7 +192,7 @@ def _read_any(
     line: bytes, codec: StateCodec[Any], scope: Collection[EpisodeId] | None
 ) -> SessionRecord | None:
     def build(tree: Any, adopt: Adopt) -> SessionRecord | None:
-        named = {n: m for n, m in tree.items() if n == "episode_id"}
+        named = {n: m for n, m in _object(tree).items() if n == "episode_id"}
         episode = structure(named, _Named).episode_id
         if scope is not None and episode not in scope:
             return None
@@ -206,16 +204,13 @@ def _read_any(
         return SessionRecord(episode, envelope.session_id, state)
 
     _refuse_repeated(line, "episode_id")
-    return decode_as(line, _object_only(build))
+    return decode_as(line, build)
 
 
-def _object_only(build: Callable[[Any, Adopt], T]) -> Callable[[Any, Adopt], T]:
-    def checked(tree: Any, adopt: Adopt) -> T:
-        if not isinstance(tree, dict):
-            raise SchemaError("wrong_type", "expected an object", preview=preview(tree))
-        return build(tree, adopt)
-
-    return checked
+def _object(tree: Any) -> dict[str, Any]:
+    if is_object(tree):
+        return tree
+    raise SchemaError("wrong_type", "expected an object", preview=preview(tree))
 
 
 def _refuse_repeated(text: bytes, *inner: str) -> None:
@@ -244,9 +239,7 @@ def read_manifest(data: bytes, kind: str, instance: str) -> Manifest:
         SchemaError: It is not a manifest, or it is another participant's.
     """
     _refuse_repeated(data)
-    return decode_as(
-        data, _object_only(lambda tree, _: _manifest(tree, kind, instance))
-    )
+    return decode_as(data, lambda tree, _: _manifest(_object(tree), kind, instance))
 
 
 def _manifest(tree: dict[str, Any], kind: str, instance: str) -> Manifest:
