@@ -233,7 +233,7 @@ class ParticipantState:
 
     def with_control(self, control: ControlState) -> ParticipantState:
         """Return the participant with another control part."""
-        return attrs.evolve(self, control=control)
+        return ParticipantState(self.settings, self.gate, control)
 
     def opening(self, checkpoint: Checkpoint) -> ParticipantState:
         """Return the participant with this checkpoint, or this state of it, open."""
