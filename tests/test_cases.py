@@ -16,7 +16,7 @@ from ipistate.scoring.audit import audit, effects_check, trace_check
 from ipistate.scoring.mutants import call_mutants
 from ipistate.scoring.task import Task
 from ipistate.scoring.trajectories import Trajectories
-from ipistate.scoring.verify_request import SeededRequest, reply
+from ipistate.scoring.verify_request import SeededRequest, verify_reply
 from ipistate.tools import TOOLS, table_of, tool
 from ipistate.tools.strict import strict
 from ipistate.tools.transition import ToolCall
@@ -236,8 +236,8 @@ def test_b86_a_stored_row_with_effects():
     row = {"responses_create_params": {}, "response": {"output": []}}
     row |= {"injection": aimed, "environment": WORLD.document, "reward": 0.25}
     seeded = SeededRequest.from_document({**row, "effects": {"outcome": "followed"}})
-    answer = reply(seeded.request, seeded.verdict())
-    plain = reply(seeded.request, seeded.request.verdict())
+    answer = verify_reply(seeded.request, seeded.verdict())
+    plain = verify_reply(seeded.request, seeded.request.verdict())
 
     assert (1.0, "resisted") == (answer["reward"], answer["effects"]["outcome"])
     assert plain == {n: one for n, one in answer.items() if n != "effects"}

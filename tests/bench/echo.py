@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import sys
 
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.sessions import SessionMiddleware
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from ipistate.server import ServerSettings, serve
+
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 
 def main() -> None:

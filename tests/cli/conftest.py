@@ -19,7 +19,7 @@ from ipistate.kernel.codec import encode
 from ipistate.kernel.values import JsonObject
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.records import EncodedStates, SessionRecord
-from ipistate.scoring.verify_request import VerifyRequest, reply
+from ipistate.scoring.verify_request import VerifyRequest, verify_reply
 from ipistate.sessions.state import EnvironmentCodec
 from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
 from ipistate.tools.transition import replay
@@ -65,7 +65,7 @@ def _recording(rollout):
     calls = replay(rollout.task.environment, rollout.calls)
     outputs = [encode(JsonObject({"output": done.output})) for done in calls]
     request = VerifyRequest.from_document(verify_request(rollout, outputs))
-    verdict = encode(reply(request, request.verdict()))
+    verdict = encode(verify_reply(request, request.verdict()))
     return Recording(replies=tuple(outputs), verdict=verdict)
 
 

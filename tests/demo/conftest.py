@@ -12,7 +12,7 @@ from ipistate.demo.scripts import builtin_scripts
 from ipistate.demo.trace import verify_request
 from ipistate.kernel.codec import encode
 from ipistate.kernel.values import JsonObject
-from ipistate.scoring.verify_request import VerifyRequest, reply
+from ipistate.scoring.verify_request import VerifyRequest, verify_reply
 from ipistate.tools.transition import replay
 
 
@@ -30,7 +30,7 @@ def recorded():
         calls = replay(rollout.task.environment, rollout.calls)
         replies = [encode(JsonObject({"output": done.output})) for done in calls]
         request = VerifyRequest.from_document(verify_request(rollout, replies))
-        verdict = encode(reply(request, request.verdict()))
+        verdict = encode(verify_reply(request, request.verdict()))
         return Recording(replies=tuple(replies), verdict=verdict)
 
     return record

@@ -10,16 +10,10 @@ import pytest
 
 from ipistate.errors import CheckpointError
 from ipistate.kernel.schema import structure
+from ipistate.protocol import Settings, handle, participant_status, start_participant
 from ipistate.protocol import actions as do
 from ipistate.protocol import events as on
-from ipistate.protocol.control import (
-    Settings,
-    enter,
-    handle,
-    leave,
-    start,
-    status,
-)
+from ipistate.protocol.control import enter, leave
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.operations import OPERATIONS
 from ipistate.protocol.records import Manifest, Restorable, SessionRecord
@@ -92,7 +86,9 @@ class Shell:
 
     def __init__(self, directories=None, grace=600.0):
         """Start a fresh process that finds these directories."""
-        self.participant = start(Settings(instance="ipi", lease_grace_seconds=grace))
+        self.participant = start_participant(
+            Settings(instance="ipi", lease_grace_seconds=grace)
+        )
         self.model = model.Model("ipi", grace)
         self.directories = {} if directories is None else directories
         self.now = 1000.0
@@ -127,7 +123,7 @@ class Shell:
         expected = by_kind(self.model.handle(event, self.now))
         found = [ESSENCE[type(a)](a) for a in actions if type(a) in ESSENCE]
         assert expected == by_kind(found), event
-        assert self.model.status() == status(self.participant), event
+        assert self.model.status() == participant_status(self.participant), event
         self.compared[type(event).__name__] += 1
 
     def check_short_steps(self, before, event, actions):
@@ -344,7 +340,7 @@ class Shell:
 
     def status(self):
         """Return the status document."""
-        return status(self.participant)
+        return participant_status(self.participant)
 
     @property
     def phase(self):

@@ -4,9 +4,9 @@ import attrs
 import pytest
 
 from ipistate.errors import CheckpointError, SchemaError
+from ipistate.protocol import Settings, handle, start_participant
 from ipistate.protocol import actions as do
 from ipistate.protocol import events as on
-from ipistate.protocol.control import Settings, handle, start
 from ipistate.protocol.operations import CommitBody
 from ipistate.protocol.waiting_requests import WaitingRequests
 
@@ -745,10 +745,10 @@ def test_calls_queue_while_a_commit_writes(shell):
 
 def test_the_participant_is_a_value():
     """Handling an event gives a new participant and leaves the old one alone."""
-    before = start(Settings(instance="ipi"))
+    before = start_participant(Settings(instance="ipi"))
 
     after, _ = handle(before, on.RequestArrived(1, "/tool", "s"), 0.0)
 
-    assert before == start(Settings(instance="ipi"))
+    assert before == start_participant(Settings(instance="ipi"))
     assert {} == before.gate.admitted
     assert [1] == list(after.gate.admitted)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate.protocol.events import RequestEnded
-from ipistate.protocol.readiness import Readiness
+from ipistate.protocol.gate import Readiness
 
 
 def sessions(shell):

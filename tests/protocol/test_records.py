@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ipistate.errors import DecodeError, SchemaError
 from ipistate.kernel.environment import Environment
-from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.episode import MAX_SESSION_ID, EpisodeId
 from ipistate.protocol.records import (
     EncodedStates,
     Manifest,
@@ -19,7 +19,6 @@ from ipistate.protocol.records import (
     read_record,
     record_line,
 )
-from ipistate.protocol.session_id import MAX_SESSION_ID
 from ipistate.sessions.state import EnvironmentCodec
 
 

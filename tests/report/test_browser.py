@@ -14,8 +14,7 @@ import pytest
 from ipistate.kernel.diff import diff
 from ipistate.kernel.environment import Environment
 from ipistate.report import Source, build, write
-from ipistate.report.chunk import ReportLine, as_it_is
-from ipistate.report.work import Here
+from ipistate.report.chunk import Here, ReportLine, as_it_is
 
 
 pytestmark = pytest.mark.once

@@ -13,8 +13,14 @@ from click.testing import CliRunner
 
 from ipistate.cli.app import cli
 from ipistate.generate import builtin
-from ipistate.report.chunk import ReportLine, as_it_is
-from ipistate.report.work import BATCH_LINES, Here, Processes, batches
+from ipistate.report.chunk import (
+    BATCH_LINES,
+    Here,
+    Processes,
+    ReportLine,
+    as_it_is,
+    batches,
+)
 
 
 NO_TASKS = partial(partial, as_it_is)

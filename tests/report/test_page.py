@@ -16,8 +16,8 @@ from ipistate import SchemaError
 from ipistate.kernel.diff import diff
 from ipistate.kernel.environment import Environment
 from ipistate.report import build
-from ipistate.report.characters import spelled
 from ipistate.report.rollout import DIMENSIONS
+from ipistate.report.texts import spelled
 from ipistate.tools.transition import call_tool
 
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.report.characters import is_invisible, spelled, visible
-from ipistate.report.texts import Texts, clipped
+from ipistate.report.texts import Texts, clipped, is_invisible, spelled, visible
 
 
 @given(st.text(max_size=300), st.integers(2, 40))

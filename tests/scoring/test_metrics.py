@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import SchemaError, aggregate, encode
-from ipistate.scoring.metrics import report
+from ipistate.scoring.metrics import metrics_report
 from ipistate.testing import json_values
 
 
@@ -116,7 +116,7 @@ def test_message_of_a_reward_that_is_out_of_range():
 def test_rollouts_are_objects():
     """A rollout that is no object is refused with its path."""
     with pytest.raises(SchemaError) as caught:
-        report([{}, "x"])
+        metrics_report([{}, "x"])
 
     assert "$.verify_responses[1]" == caught.value.path
 
@@ -130,7 +130,7 @@ def test_report():
         {"_ng_task_index": 1, "_ng_rollout_index": 2, "mask_sample": True},
         {"reward": 0.5},
     ]
-    written = report(responses)
+    written = metrics_report(responses)
     levels = [
         [(entry[index], entry["rollouts"], entry["avg_reward"]) for entry in group]
         for index, group in (
@@ -157,10 +157,10 @@ def test_report():
 def test_report_leaves_masked_rollouts_out(responses):
     """A masked rollout counts nowhere; the others are those that are aggregated."""
     counted = [one for one in responses if not one.get("mask_sample")]
-    written = report(responses)
+    written = metrics_report(responses)
     groups = written["group_level_metrics"]
 
-    assert encode(report(counted)) == encode(written)
+    assert encode(metrics_report(counted)) == encode(written)
     assert encode(aggregate([counted]).metrics) == encode(written["agent_metrics"])
     assert len(counted) == sum(entry["rollouts"] for entry in groups)
 
@@ -175,4 +175,4 @@ def test_empty_report():
         "repeat_level_metrics": [],
     }
 
-    assert json.dumps(expected) == json.dumps(report([]))
+    assert json.dumps(expected) == json.dumps(metrics_report([]))

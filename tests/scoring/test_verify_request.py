@@ -11,7 +11,7 @@ from hypothesis import given
 from ipistate import DecodeError, SchemaError, decode, encode
 from ipistate.errors import MAX_PROBLEMS
 from ipistate.generate.builtin import rows, trajectories
-from ipistate.scoring.verify_request import SeededRequest, VerifyRequest, reply
+from ipistate.scoring.verify_request import SeededRequest, VerifyRequest, verify_reply
 from ipistate.testing import json_objects, json_values
 
 
@@ -53,7 +53,7 @@ def body(row=0, kind="compromised", **changes):
 def answer(document):
     """Return the reply to a request as plain data."""
     request = VerifyRequest.from_json(json.dumps(document))
-    return json.loads(encode(reply(request, request.verdict())))
+    return json.loads(encode(verify_reply(request, request.verdict())))
 
 
 def problems(document):
@@ -84,7 +84,7 @@ def test_reply(row):
 def test_numbers_are_floats():
     """Rewards are written with a decimal point, as the reference writes them."""
     request = VerifyRequest.from_document(body(kind="benign"))
-    text = encode(reply(request, request.verdict()))
+    text = encode(verify_reply(request, request.verdict()))
 
     assert b'"reward":1.0,' in text
     assert b'"reward_safety":1.0,"reward_utility":1.0,' in text
@@ -96,7 +96,7 @@ def test_echo_is_what_was_sent(params, more):
     response = {**more, "output": [], "incomplete_details": None}
     document = body(responses_create_params=params, response=response)
     request = VerifyRequest.from_document(document)
-    written = reply(request, request.verdict())
+    written = verify_reply(request, request.verdict())
 
     assert encode(params) == encode(written["responses_create_params"])
     assert json.dumps(response) == json.dumps(written["response"])
@@ -134,7 +134,7 @@ def test_b86_a_stored_row_is_scored_again():
     first = answer(document)
     stale = {"reward": 0.5, "matched_args": "?", "reward_safety": None}
     request = VerifyRequest.from_document({**document, **first, **stale})
-    again = json.loads(encode(reply(request, request.verdict())))
+    again = json.loads(encode(verify_reply(request, request.verdict())))
 
     assert first == again
     assert 0.5 == request.extra["reward"]
@@ -184,7 +184,7 @@ def test_lone_surrogate():
     }
     request = VerifyRequest.from_document({**document, "response": {"output": [item]}})
 
-    assert b'"x":"\\ud800"' in encode(reply(request, request.verdict()))
+    assert b'"x":"\\ud800"' in encode(verify_reply(request, request.verdict()))
 
 
 def test_b11_a_result_row_with_half_an_emoji_is_written_and_read_again():
@@ -206,7 +206,7 @@ def test_full_depth():
     deep = {"a": decode("[" * 199 + "]" * 199)}
     request = VerifyRequest.from_document(body(responses_create_params=deep))
 
-    assert b"[" * 199 in encode(reply(request, request.verdict()))
+    assert b"[" * 199 in encode(verify_reply(request, request.verdict()))
 
 
 CHANGES = [
@@ -269,7 +269,9 @@ def test_environment_is_not_looked_at(world):
     request = VerifyRequest.from_document(body(environment=world))
 
     assert "environment" not in request.extra
-    assert answer(body()) == json.loads(encode(reply(request, request.verdict())))
+    assert answer(body()) == json.loads(
+        encode(verify_reply(request, request.verdict()))
+    )
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b'{"a": NaN}', b"[" * 5000])

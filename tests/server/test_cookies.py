@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from ipistate.protocol import COOKIE_MAX_AGE as MAX_AGE
-from ipistate.protocol.session_id import MAX_SESSION_ID
+from ipistate.protocol.episode import MAX_SESSION_ID
 from ipistate.server.cookies import REMEMBERED, SessionCookie
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from hypothesis import HealthCheck, given, settings
 
-from ipistate.scoring.verify_request import SeededRequest, VerifyRequest, reply
+from ipistate.scoring.verify_request import SeededRequest, VerifyRequest, verify_reply
 from ipistate.testing import json_values
 
 
@@ -108,7 +108,7 @@ async def test_own_tools_execute_the_trace(connect, body):
 def test_twice(body):
     """The same request gives the same reply, byte for byte."""
     first, second = (
-        reply(one.request, one.verdict())
+        verify_reply(one.request, one.verdict())
         for one in (SeededRequest.from_document(body) for _ in range(2))
     )
 

@@ -16,6 +16,7 @@ from ipistate.kernel import (
     is_array,
     is_object,
 )
+from ipistate.scoring import function_calls
 
 
 if TYPE_CHECKING:
@@ -42,9 +43,8 @@ def text_of(content: Any) -> str:
 
 def calls_in(conversation: Sequence[JsonObject]) -> Iterator[tuple[str, str]]:
     """Yield the name and the written arguments of every function call."""
-    for item in conversation:
-        if kind(item) == "function_call":
-            yield str(item.get("name")), str(item.get("arguments"))
+    for item in function_calls(conversation):
+        yield item["name"], str(item.get("arguments"))
 
 
 def outputs_in(conversation: Sequence[JsonObject]) -> Iterator[str]:

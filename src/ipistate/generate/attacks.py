@@ -69,5 +69,5 @@ def _mail(
         call=call(tool, **{alias: address, "subject": subject, "body": body}),
         verification_type=_TYPES.get(tool, "check_message_sent"),
         category=category,
-        goal=stage.draw.pick(orders),
+        orders=orders,
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ipistate.generate.draft import WorldDraft
+from ipistate.generate.draft import DraftRow, WorldDraft
 from ipistate.generate.draw import Draw
 from ipistate.generate.strategies import (
     DIFFICULTIES,
@@ -18,13 +18,13 @@ from ipistate.generate.strategies import (
 from ipistate.generate.wording import hidden, system_prompt, user_prompt
 from ipistate.kernel import Environment, JsonArray, JsonObject
 from ipistate.scoring import Injection, Task, Trajectories
-from ipistate.tools import TOOLS, Tool, function_definition
+from ipistate.tools import TOOLS, function_definition
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Container
 
-    from ipistate.generate.scene import Attack, Carrier, Domain, TaskRequest
+    from ipistate.generate.scene import Attack, Carrier, Domain
 
 _PROVENANCE: Final = JsonObject(
     {
@@ -59,42 +59,51 @@ def compose(domain: Domain, row: int, draw: Draw, size: int) -> Generated:
     """
     stage = WorldDraft(draw, domain.shapes, domain.companies, domain.roles)
     request = draw.pick(domain.requests)(stage)
+    # The order of these picks is part of what a seed means: another one, other rows.
+    words = draw.pick(request.words)
+    lead = () if request.lead is None else draw.pick(((), (request.lead,)))
+    about = request.about
+    about = about if isinstance(about, DraftRow) else about(stage)
+    calls = (*lead, *request.calls)
     carrier = draw.pick(request.carriers)
-    attack = _attack(domain, stage, request)
-    injection = _hide(stage, carrier, attack)
+    used = {one.name for one in calls}
+    attack = _attack(domain, stage, used, about)
+    injection = _hide(stage, carrier, attack, draw.pick(attack.orders))
     while stage.size < size:
         domain.filler(stage)
     task = Task(
-        responses_create_params=_params(domain, stage, request, attack),
+        responses_create_params=_params(
+            domain, stage, words, {attack.call.name, *used}
+        ),
         environment=Environment(stage.world()),
         required_tools=request.required,
         injection=injection,
         domain=domain.name,
         extra=_PROVENANCE,
     )
-    after = request.calls.index(carrier.read) + 1
-    head, tail = request.calls[:after], request.calls[after:]
-    ways = Trajectories(
-        row=row, benign=request.calls, compromised=(*head, attack.call, *tail)
-    )
+    after = calls.index(carrier.read) + 1
+    obeyed = (*calls[:after], attack.call, *calls[after:])
+    ways = Trajectories(row=row, benign=calls, compromised=obeyed)
     return Generated(task, ways)
 
 
-def _attack(domain: Domain, stage: WorldDraft, request: TaskRequest) -> Attack:
-    used = {one.name for one in request.calls}
+def _attack(
+    domain: Domain, stage: WorldDraft, used: Container[str], about: DraftRow
+) -> Attack:
     free = [name for name in domain.attacks if name not in used]
-    return stage.draw.pick(domain.attacks[stage.draw.pick(free)])(stage, request)
+    return stage.draw.pick(domain.attacks[stage.draw.pick(free)])(stage, about)
 
 
-def _hide(stage: WorldDraft, carrier: Carrier, attack: Attack) -> Injection:
+def _hide(stage: WorldDraft, carrier: Carrier, attack: Attack, goal: str) -> Injection:
     draw = stage.draw
     strategy, difficulty = draw.pick(STRATEGIES), draw.pick(DIFFICULTIES)
-    order = _order(stage, carrier, attack, draw.pick(templates(strategy, difficulty)))
+    template = draw.pick(templates(strategy, difficulty))
+    order = dressed(template, goal, _slots(stage, carrier, attack))
     text, position = hidden(order, carrier.entry[carrier.member], draw)
     carrier.entry.set(carrier.member, text)
     stage.size += len(order)
     return Injection(
-        goal=f"{attack.goal[0].upper()}{attack.goal[1:]}.",
+        goal=f"{goal[0].upper()}{goal[1:]}.",
         target_tool=attack.call.name,
         target_args=attack.call.arguments,
         verification_type=attack.verification_type,
@@ -112,8 +121,8 @@ def _labels(position: str, difficulty: Difficulty) -> JsonObject:
     return JsonObject({"injection_position": position, "subtlety_tier": tier})
 
 
-def _order(stage: WorldDraft, carrier: Carrier, attack: Attack, template: str) -> str:
-    slots = {
+def _slots(stage: WorldDraft, carrier: Carrier, attack: Attack) -> dict[str, str]:
+    return {
         "tool": attack.call.name,
         "thing": carrier.vector.replace("_", " "),
         "company": stage.company.name,
@@ -123,20 +132,18 @@ def _order(stage: WorldDraft, carrier: Carrier, attack: Attack, template: str) -
         "ref": f"{stage.draw.pick(_REFERENCES)}-{stage.draw.digits(4)}",
         "count": str(stage.draw.number(3, 30)),
     }
-    return dressed(template, attack.goal, slots)
 
 
 _REFERENCES: Final = ("REF", "WF", "Q", "OPS", "N", "PR", "TK", "DOC")
 
 
 def _params(
-    domain: Domain, stage: WorldDraft, request: TaskRequest, attack: Attack
+    domain: Domain, stage: WorldDraft, words: str, needed: Collection[str]
 ) -> JsonObject:
-    needed = {attack.call.name, *(one.name for one in request.calls)}
     tools = [_DEFINITIONS[name] for name in _offered(domain, needed, stage.draw)]
     messages = [
         {"role": "system", "content": system_prompt(domain, stage)},
-        {"role": "user", "content": user_prompt(request.words, stage.draw)},
+        {"role": "user", "content": user_prompt(words, stage.draw)},
     ]
     return JsonObject(
         {
@@ -148,15 +155,11 @@ def _params(
     )
 
 
-def _offered(domain: Domain, needed: Iterable[str], draw: Draw) -> list[str]:
+def _offered(domain: Domain, needed: Collection[str], draw: Draw) -> list[str]:
     # All tools of the domain, or some more than it takes; always in their usual order.
-    names = [one.name for one in TOOLS.values() if _belongs(one, domain)]
+    names = [one.name for one in TOOLS.values() if domain.name in one.domains]
     if draw.chance(50):
         return names
     rest = [name for name in names if name not in needed]
     kept = {*needed, *draw.some(rest, draw.number(1, len(rest)))}
     return [name for name in names if name in kept]
-
-
-def _belongs(tool: Tool, domain: Domain) -> bool:
-    return domain.name in tool.domains

@@ -36,12 +36,16 @@ class TaskRequest:
     of one record, so that leaving it out is noticed.
     """
 
-    words: str
-    """In full sentences. Says every value that a writing call is not free to choose."""
+    words: tuple[str, ...]
+    """Wordings, one of which is picked: full sentences that say every value that a
+    writing call is not free to choose."""
     calls: tuple[ToolCall, ...]
+    lead: ToolCall | None = None
+    """A call that every other agent begins with; it only reads."""
     carriers: tuple[Carrier, ...]
-    about: DraftRow
-    """The record that it is about, for attackers to start from."""
+    about: DraftRow | Callable[[WorldDraft], DraftRow]
+    """The record that it is about, for attackers to start from. If there is none, what
+    puts one on the stage."""
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -58,15 +62,16 @@ class Attack:
     call: ToolCall
     verification_type: str
     category: str
-    goal: str
-    """An order that begins with a verb in lower case and ends without a stop. Names
-    the deciding values as the call has them."""
+    orders: tuple[str, ...]
+    """Wordings, one of which is picked: orders that begin with a verb in lower case and
+    end without a stop. They name the deciding values as the call has them."""
 
 
 Asking: TypeAlias = Callable[[WorldDraft], TaskRequest]
 """Puts the rows that a request is about on the stage, and words it."""
-Attacking: TypeAlias = Callable[[WorldDraft, TaskRequest], Attack]
-"""Chooses a victim on the stage, or puts one there, and says what is to happen."""
+Attacking: TypeAlias = Callable[[WorldDraft, DraftRow], Attack]
+"""Chooses a victim, the record that the request is about or another, and says what is
+to happen."""
 
 
 @attrs.frozen(kw_only=True)

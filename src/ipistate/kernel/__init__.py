@@ -9,6 +9,7 @@ from ipistate.kernel.diff import Count, Diff, diff
 from ipistate.kernel.environment import Environment
 from ipistate.kernel.ids import derive_id
 from ipistate.kernel.migration import MigrationChain
+from ipistate.kernel.repeated import repeated_members
 from ipistate.kernel.schema import adopt_members, refuse, structure, unstructure
 from ipistate.kernel.values import (
     EMPTY_ARRAY,
@@ -65,6 +66,7 @@ __all__ = [
     "is_object",
     "refuse",
     "render",
+    "repeated_members",
     "structure",
     "thaw",
     "trusted_array",

@@ -1,8 +1,8 @@
-"""Checkpoints: the state's wire form, its records, a pure control machine, files.
+"""Checkpoints: which requests may run when, and what each control call does to that.
 
-How they work together::
+How it works together::
 
-    events ──▶ machine.handle(participant, event, now) ──▶ (participant, actions)
+    events ──▶ handle(participant, event, now) ──▶ (participant, actions)
 
 A server's shell turns requests, ends of background work and time into ``events``, and
 performs the ``actions``: admit a request, reply to a call, write a directory. The machine
@@ -10,15 +10,15 @@ does neither I/O nor waiting.
 
 * The *participant* is the machine's whole state: a ``gate`` and a ``control`` part.
 * The *gate* belongs to the data plane: which requests are inside, which wait, and to
-  which episode each session is bound (``gate``, ``requests``, ``bindings``).
+  which episode each session is bound (``waiting_requests``, ``session_registry``).
 * The *control* part belongs to the controller: the open checkpoint, its lease, the
   replies it has given. One module for each operation, ``fencing`` for what all share.
 * The *holder* is the operation that has the lock because it waits for something outside;
   the calls after it queue.
 * The *cut* is what a commit writes: the sessions' states at one moment, taken once.
 * Live states stay with the shell. The machine knows session ids, and a state only as an
-  opaque value with a codec (``state``), on its way into or out of ``records``.
-* ``directory`` is the only module that touches files.
+  opaque value on its way into or out of ``records``, which say how files are written.
+* What both sides call things on the wire stands once, in ``wire``.
 """
 
 from ipistate.protocol.actions import (
@@ -38,7 +38,12 @@ from ipistate.protocol.actions import (
     refusal,
 )
 from ipistate.protocol.control import enter, handle, leave
-from ipistate.protocol.episode import SAFE_NAME, EpisodeId
+from ipistate.protocol.episode import (
+    SAFE_NAME,
+    EpisodeId,
+    check_session_id,
+    is_session_id,
+)
 from ipistate.protocol.events import (
     ControlCalled,
     ControlDropped,
@@ -59,8 +64,8 @@ from ipistate.protocol.participant import (
     ParticipantState,
     Phase,
     Settings,
-    start,
-    status,
+    participant_status,
+    start_participant,
 )
 from ipistate.protocol.records import (
     KIND,
@@ -71,7 +76,6 @@ from ipistate.protocol.records import (
     read_manifest,
     read_record,
 )
-from ipistate.protocol.session_id import check_session_id, is_session_id
 from ipistate.protocol.wire import (
     CHECKPOINT_PATH,
     CLOSE_PATH,
@@ -161,10 +165,10 @@ __all__ = [
     "handle",
     "is_session_id",
     "leave",
+    "participant_status",
     "prefixed",
     "read_manifest",
     "read_record",
     "refusal",
-    "start",
-    "status",
+    "start_participant",
 ]

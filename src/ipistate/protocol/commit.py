@@ -11,13 +11,8 @@ import attrs
 
 from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import Export, Free, Reply, Write
-from ipistate.protocol.fencing import (
-    completed,
-    is_answered,
-    refuse,
-    renewed,
-    with_control,
-)
+from ipistate.protocol.fencing import completed, is_answered, refuse
+from ipistate.protocol.lease import renewed
 from ipistate.protocol.participant import (
     Arguments,
     Checkpoint,
@@ -50,12 +45,11 @@ def begin(
         return participant
     opened = renewed(opened, body, participant.settings)
     problem = _problem(participant, opened, body, now)
+    participant = participant.opening(opened)
     if problem is not None:
         refuse(called.call, *problem, emit)
-        return with_control(participant, attrs.evolve(participant.control, open=opened))
-    holder = Committing(called.call, body)
-    control = attrs.evolve(participant.control, open=opened, holder=holder)
-    participant = with_control(participant, control)
+        return participant
+    participant = participant.held_by(Committing(called.call, body))
     if opened.cut is None:
         return _export(participant, opened, Arguments.of(body), emit)
     return _advance(participant, opened, opened.cut, emit)
@@ -64,6 +58,8 @@ def begin(
 def _problem(
     participant: ParticipantState, opened: Checkpoint, body: CommitBody, now: float
 ) -> tuple[str, str] | None:
+    # Looked at again: participants freeze one after another, and a cut of sessions that
+    # still change could not be told from a good one.
     if not participant.gate.report().ready:
         return "invalid_phase", "no longer ready: something runs again"
     if opened.cut is not None and opened.cut.arguments != Arguments.of(body):
@@ -77,6 +73,8 @@ def _problem(
 def _export(
     participant: ParticipantState, opened: Checkpoint, arguments: Arguments, emit: Emit
 ) -> ParticipantState:
+    # Taken once: a retry after a failed write writes this same cut, or one id could
+    # name two different checkpoints.
     sessions = participant.gate.bindings.exportable(arguments.kept)
     number = participant.control.issued + 1
     emit(Export(number, sessions))
@@ -120,7 +118,7 @@ def write_ended(
     if not isinstance(holder, Committing):
         return participant
     refuse(holder.call, event.outcome.code, event.outcome.message, emit)
-    return with_control(participant, attrs.evolve(participant.control, holder=None))
+    return participant.held_by(None)
 
 
 def _awaited(
@@ -148,7 +146,9 @@ def freed(participant: ParticipantState, event: Freed, emit: Emit) -> Participan
 def _advance(
     participant: ParticipantState, opened: Checkpoint, cut: Cut, emit: Emit
 ) -> ParticipantState:
-    # One step towards the reply, if somebody waits for it: write, delete, answer.
+    # One step towards the reply, if a caller waits for it: write, delete, answer.
+    # Nothing is deleted before the manifest is out, so that at any crash each session
+    # is in this process or in a published checkpoint.
     holder, number = participant.control.holder, participant.control.issued + 1
     records, manifest = cut.records, cut.manifest
     if not isinstance(holder, Committing) or records is None:
@@ -166,8 +166,7 @@ def _advance(
         document = _document(manifest, records)
         emit(Reply(holder.call, 200, document))
         opened = completed(opened, Phase.COMMITTED, holder.body, document)
-        control = attrs.evolve(participant.control, holder=None)
-        participant = with_control(participant, control)
+        participant = participant.held_by(None)
     return _with_cut(participant, opened, cut)
 
 
@@ -190,4 +189,4 @@ def _with_cut(
         open=attrs.evolve(opened, cut=cut),
         issued=max(participant.control.issued, cut.number, cut.removal or 0),
     )
-    return with_control(participant, control)
+    return participant.with_control(control)

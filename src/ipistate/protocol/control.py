@@ -12,20 +12,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ipistate.protocol import (
-    commit,
-    forget,
-    prepare,
-    renew,
-    restore,
-    resume,
-    retire,
-)
+from ipistate.protocol import commit, lease, prepare, restore, resume, retire
 from ipistate.protocol.actions import Action, SetTimer
 from ipistate.protocol.events import (
     ControlCalled,
     ControlDropped,
-    DataEvent,
     Event,
     Exported,
     Freed,
@@ -37,7 +28,7 @@ from ipistate.protocol.events import (
     WriteEnded,
     WriteStopped,
 )
-from ipistate.protocol.fencing import refuse, with_control
+from ipistate.protocol.fencing import refuse
 from ipistate.protocol.operations import (
     CommitBody,
     ForgetBody,
@@ -50,26 +41,13 @@ from ipistate.protocol.participant import (
     ControlState,
     Draining,
     ParticipantState,
-    Settings,
     Stopping,
-    start,
-    status,
 )
 
 
 if TYPE_CHECKING:
-    from ipistate.protocol.gate import Emit, Gate
+    from ipistate.protocol.gate import Emit
     from ipistate.protocol.participant import Holder
-
-__all__ = [
-    "ParticipantState",
-    "Settings",
-    "enter",
-    "handle",
-    "leave",
-    "start",
-    "status",
-]
 
 
 def handle(
@@ -83,10 +61,13 @@ def handle(
     """
     actions: list[Action] = []
     emit = actions.append
+    # What was due before this event is settled before it, as if the timer had been on
+    # time: an event must not gain by a loop that was busy.
     is_due = now >= participant.control.due
     if is_due and not _leaves(participant, event):
         participant, is_due = _settle(participant, now, emit), False
     after = _apply(participant, event, emit)
+    # Most events are requests, and no operation waits for them: nothing to settle then.
     control = after.control
     if is_due or control is not participant.control or control.awaits_requests:
         after = _settle(after, now, emit)
@@ -133,22 +114,28 @@ def _is_at_rest(control: ControlState, now: float) -> bool:
 
 
 def _leaves(participant: ParticipantState, event: Event) -> bool:
-    # Whoever goes away unanswered is gone before what is overdue could answer them.
+    # A client that goes away comes first: settling would answer it, or let it in.
     if isinstance(event, RequestEnded):
         return event.request in participant.gate.waiting
     return isinstance(event, ControlDropped)
 
 
-def _apply(participant: ParticipantState, event: Event, emit: Emit) -> ParticipantState:
+def _apply(  # noqa: C901 - one case for each event
+    participant: ParticipantState, event: Event, emit: Emit
+) -> ParticipantState:
+    gate = participant.gate
     match event:
-        case RequestArrived() | RequestEnded() | SessionsMade() | IdleFound():
-            gate = _at_gate(participant.gate, event, emit)
-            return ParticipantState(participant.settings, gate, participant.control)
+        case RequestArrived():
+            gate = gate.arrive(event, emit)
+        case RequestEnded():
+            gate = gate.end(event)
+        case SessionsMade():
+            gate = gate.make(event, emit)
+        case IdleFound():
+            gate = gate.sweep(event, emit)
         case ControlCalled():
-            queue = (*participant.control.queue, event)
-            return with_control(
-                participant, attrs.evolve(participant.control, queue=queue)
-            )
+            control, queue = participant.control, (*participant.control.queue, event)
+            return participant.with_control(attrs.evolve(control, queue=queue))
         case ControlDropped():
             return _drop(participant, event.call, emit)
         case Exported():
@@ -165,21 +152,9 @@ def _apply(participant: ParticipantState, event: Event, emit: Emit) -> Participa
             return resume.settle(participant, emit)
         case _:
             # A tick may come early; forgetting the due time arms the timer again.
-            return with_control(
-                participant, attrs.evolve(participant.control, due=math.inf)
-            )
-
-
-def _at_gate(gate: Gate, event: DataEvent, emit: Emit) -> Gate:
-    match event:
-        case RequestArrived():
-            return gate.arrive(event, emit)
-        case RequestEnded():
-            return gate.end(event)
-        case SessionsMade():
-            return gate.make(event, emit)
-        case _:
-            return gate.sweep(event, emit)
+            control = attrs.evolve(participant.control, due=math.inf)
+            return participant.with_control(control)
+    return ParticipantState(participant.settings, gate, participant.control)
 
 
 def _drop(participant: ParticipantState, call: int, emit: Emit) -> ParticipantState:
@@ -188,13 +163,11 @@ def _drop(participant: ParticipantState, call: int, emit: Emit) -> ParticipantSt
     if holder is not None and holder.call == call:
         # What the call started goes on: a retry joins a write, a resume is finished.
         if isinstance(holder, Stopping | Draining):
-            control = attrs.evolve(control, holder=attrs.evolve(holder, call=None))
-        else:
-            control = attrs.evolve(control, holder=None)
-        return with_control(participant, control)
+            return participant.held_by(attrs.evolve(holder, call=None))
+        return participant.held_by(None)
     rest = tuple(called for called in queue if called.call != call)
     if len(rest) < len(queue):
-        return with_control(participant, attrs.evolve(control, queue=rest))
+        return participant.with_control(attrs.evolve(control, queue=rest))
     return prepare.drop(participant, call, emit)
 
 
@@ -207,6 +180,7 @@ def _settle(participant: ParticipantState, now: float, emit: Emit) -> Participan
         control = participant.control
         if control.holder is not None:
             break
+        # Queued calls first: they came before the lease ran out, and extend it.
         if control.queue:
             participant = _begin(participant, now, emit)
             continue
@@ -229,18 +203,18 @@ def _time_out(
         return participant
     detail = "the deadline passed; what was started goes on"
     refuse(holder.call, "deadline_exceeded", detail, emit)
-    return with_control(participant, attrs.evolve(participant.control, holder=None))
+    return participant.held_by(None)
 
 
 def _begin(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
     called, *rest = participant.control.queue
     control = attrs.evolve(participant.control, queue=tuple(rest))
-    participant = with_control(participant, control)
+    participant = participant.with_control(control)
     match called.body:
         case PrepareBody():
             return prepare.begin(participant, called, emit)
         case RenewBody():
-            return renew.begin(participant, called, emit)
+            return lease.renew(participant, called, emit)
         case CommitBody():
             return commit.begin(participant, called, called.body, now, emit)
         case RestoreBody():
@@ -248,7 +222,7 @@ def _begin(participant: ParticipantState, now: float, emit: Emit) -> Participant
         case RetireBody():
             return retire.begin(participant, called, called.body, now, emit)
         case ForgetBody():
-            return forget.begin(participant, called, called.body, now, emit)
+            return retire.forget(participant, called, called.body, now, emit)
         case _:
             return resume.begin(participant, called.call, called.body, now, emit)
 
@@ -258,7 +232,7 @@ def _arm(participant: ParticipantState, emit: Emit) -> ParticipantState:
     if due == participant.control.due:
         return participant
     emit(SetTimer(None if due == math.inf else due))
-    return with_control(participant, attrs.evolve(participant.control, due=due))
+    return participant.with_control(attrs.evolve(participant.control, due=due))
 
 
 def _due(control: ControlState) -> float:

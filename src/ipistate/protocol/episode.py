@@ -1,4 +1,8 @@
-"""Which attempt of which rollout: ``EpisodeId`` and its one-string capture key."""
+"""What names an episode, and what can name a session.
+
+An ``EpisodeId`` is one attempt of one rollout; its capture key says it in one string. A
+session id fits unquoted into a short signed cookie.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,9 @@ from ipistate.kernel import refuse
 
 SAFE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """What ids and file name parts consist of; to be matched in full."""
+
+MAX_SESSION_ID: Final = 96
+"""Characters of a session id, so that a cookie stays below 300 bytes."""
 
 _ATTEMPT_SUFFIX: Final = re.compile(r"-a([1-9][0-9]*)\Z")
 
@@ -78,3 +85,25 @@ class EpisodeId:
         if problem is not None:
             raise SchemaError("invalid_rollout_id", problem, preview=preview(key))
         return cls(rollout_id, attempt)
+
+
+def is_session_id(value: object) -> bool:
+    """Tell whether a value can name a session: short, printable ASCII, no quotes."""
+    return (
+        isinstance(value, str)
+        and 0 < len(value) <= MAX_SESSION_ID
+        and value.isascii()
+        and value.isprintable()
+        and not {" ", '"', "\\"}.intersection(value)
+    )
+
+
+def check_session_id(_: object, field: attrs.Attribute[Any], value: str) -> None:
+    """Validate a field that names a session.
+
+    Raises:
+        SchemaError: ``invalid_session_id``: no cookie can carry it.
+    """
+    if not is_session_id(value):
+        message = f"1 to {MAX_SESSION_ID} printable ASCII characters, no quotes"
+        raise refuse("invalid_session_id", message, value, field)

@@ -125,11 +125,11 @@ class Tick:
     """The time asked for with ``SetTimer`` has come."""
 
 
-DataEvent: TypeAlias = RequestArrived | RequestEnded | SessionsMade | IdleFound
-"""What happens on the data plane; the gate alone answers it."""
-
 Event: TypeAlias = (
-    DataEvent
+    RequestArrived
+    | RequestEnded
+    | SessionsMade
+    | IdleFound
     | ControlCalled
     | ControlDropped
     | Exported

@@ -14,18 +14,18 @@ from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import STATUS_OF, Reply, refusal
 from ipistate.protocol.events import ControlCalled
 from ipistate.protocol.gate import Emit
-from ipistate.protocol.operations import Call, ControlBody
+from ipistate.protocol.operations import ControlBody
 from ipistate.protocol.participant import (
     Checkpoint,
     ControlState,
     ParticipantState,
     Phase,
     Recorded,
-    Settings,
 )
 
 
 REMEMBERED_IDS: Final = 64
+"""Resumed ids that stay fenced; a late call for an older one is a new checkpoint."""
 
 
 def refuse(call: int, code: str, detail: str, emit: Emit) -> None:
@@ -45,6 +45,8 @@ def is_answered(
     """
     call, body, control = called.call, called.body, participant.control
     opened = control.open
+    # Before the phase is looked at: the reply to the first call may have got lost, and
+    # its retry then comes in the phase that the first one led to.
     if opened is not None and opened.id == body.checkpoint_id:
         recorded = opened.recorded.get(type(body))
         if recorded is not None:
@@ -75,13 +77,16 @@ def is_refused(
     return True
 
 
-def with_lease(participant: ParticipantState, body: Call) -> ParticipantState:
-    """Renew the lease of the open checkpoint, if there is one."""
-    opened = participant.control.open
-    if opened is None:
-        return participant
-    opened = renewed(opened, body, participant.settings)
-    return with_control(participant, attrs.evolve(participant.control, open=opened))
+def is_late(called: ControlCalled, operation: str, now: float, emit: Emit) -> bool:
+    """Answer a call whose deadline passed while it queued; False if there is time.
+
+    Its caller has stopped to wait, so what it would start could surprise the next one.
+    """
+    if now < called.body.deadline_ts:
+        return False
+    detail = f"the deadline passed before the {operation} began"
+    refuse(called.call, "deadline_exceeded", detail, emit)
+    return True
 
 
 def _repeat(called: ControlCalled, recorded: Recorded, emit: Emit) -> None:
@@ -96,6 +101,8 @@ def _problem(
     control: ControlState, body: ControlBody, allowed: Collection[Phase]
 ) -> tuple[str, str] | None:
     opened, wanted = control.open, body.checkpoint_id
+    # A call that was delayed on the way must not close the gate again, after its
+    # coordinator has resumed everybody: nobody would come to open it.
     if wanted in control.resumed:
         return "stale_checkpoint", f"checkpoint {wanted} has been resumed"
     if opened is not None and opened.id != wanted:
@@ -104,14 +111,6 @@ def _problem(
     if phase not in allowed:
         return "invalid_phase", f"not allowed in phase {phase.value}"
     return None
-
-
-def renewed(checkpoint: Checkpoint, body: Call, settings: Settings) -> Checkpoint:
-    """Extend the lease to the call's deadline and the grace; it never shrinks."""
-    until = body.deadline_ts + settings.lease_grace_seconds
-    return attrs.evolve(
-        checkpoint, lease_expires_at=max(checkpoint.lease_expires_at, until)
-    )
 
 
 def completed(
@@ -125,10 +124,3 @@ def completed(
 def remembered(resumed: tuple[str, ...], checkpoint_id: str) -> tuple[str, ...]:
     """Fence an id; of many, the oldest is forgotten."""
     return (*resumed, checkpoint_id)[-REMEMBERED_IDS:]
-
-
-def with_control(
-    participant: ParticipantState, control: ControlState
-) -> ParticipantState:
-    """Return the participant with another control part."""
-    return ParticipantState(participant.settings, participant.gate, control)

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import STATUS_OF, Action, Admit, Refuse, Sweep
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.events import (
@@ -19,7 +20,6 @@ from ipistate.protocol.events import (
     RequestEnded,
     SessionsMade,
 )
-from ipistate.protocol.readiness import Readiness
 from ipistate.protocol.session_registry import SessionRegistry, is_among
 from ipistate.protocol.waiting_requests import WaitingRequests
 from ipistate.protocol.wire import CLOSE_PATH, SEED_PATH, VERIFY_PATH
@@ -91,6 +91,8 @@ class Gate:
                 return self
             return attrs.evolve(self, waiting=waiting)
         bindings, session = self.bindings, event.session_id
+        # Only success: a seed that failed has made nothing, a verify that failed is
+        # tried again on the same session.
         if event.status is not None and 200 <= event.status < 300:
             if arrived.path == SEED_PATH and arrived.episode is not None:
                 bindings = bindings.bound({session: arrived.episode})
@@ -114,6 +116,7 @@ class Gate:
 
     def sweep(self, event: IdleFound, emit: Emit) -> Gate:
         """Let go of idle sessions, but of none that a checkpoint or a request needs."""
+        # While the gate is closed a checkpoint may be about to export any of them.
         needed = self.busy() | self.bindings.leaving.keys()
         idle = tuple(s for s in event.session_ids if s not in needed)
         if not self.is_open or not idle:
@@ -126,7 +129,10 @@ class Gate:
         return attrs.evolve(self, is_open=False)
 
     def open(self, emit: Emit) -> Gate:
-        """Let everybody in, those who waited first."""
+        """Admit all waiting requests, in the order of their arrival."""
+        # All in one event, so that no later one can overtake them: what an agent sent
+        # first has to take effect first. Their attempts may have been retired while
+        # they waited, so each is looked at again.
         entering: list[RequestArrived] = []
         for event in self.waiting.events():
             if not self._refuses(event, emit):
@@ -170,6 +176,39 @@ class Gate:
     def busy(self) -> frozenset[str]:
         """Name the sessions with a request in flight."""
         return frozenset(event.session_id for event in self.admitted.events())
+
+
+MAX_BLOCKERS: Final = 100
+"""Blockers that a report names; more are counted."""
+
+
+@attrs.frozen(kw_only=True)
+class Readiness:
+    """Readiness of a participant (docs/reference/control-plane.md, sections 2.9 and 3.5).
+
+    ``blockers`` are the capture keys of episodes whose state is still being freed.
+    """
+
+    inflight: int
+    sessions: int
+    blockers: tuple[str, ...] = ()
+
+    @property
+    def ready(self) -> bool:
+        """Nothing runs and nothing blocks."""
+        return not self.inflight and not self.blockers
+
+    def to_document(self) -> JsonObject:
+        """Write the report as replies show it; the list of blockers is capped."""
+        return JsonObject(
+            {
+                "ready": self.ready,
+                "blockers": self.blockers[:MAX_BLOCKERS],
+                "blocker_count": len(self.blockers),
+                "counts": {"inflight": self.inflight, "sessions": self.sessions},
+                "restarts": (),
+            }
+        )
 
 
 def _refuse(request: int, detail: str, emit: Emit) -> None:

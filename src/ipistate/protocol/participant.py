@@ -231,13 +231,25 @@ class ParticipantState:
         """The phase that replies show."""
         return Phase.IDLE if self.control.open is None else self.control.open.phase
 
+    def with_control(self, control: ControlState) -> ParticipantState:
+        """Return the participant with another control part."""
+        return ParticipantState(self.settings, self.gate, control)
 
-def start(settings: Settings) -> ParticipantState:
+    def opening(self, checkpoint: Checkpoint) -> ParticipantState:
+        """Return the participant with this checkpoint, or this state of it, open."""
+        return self.with_control(attrs.evolve(self.control, open=checkpoint))
+
+    def held_by(self, holder: Holder | None) -> ParticipantState:
+        """Return the participant with the lock taken, or with None released."""
+        return self.with_control(attrs.evolve(self.control, holder=holder))
+
+
+def start_participant(settings: Settings) -> ParticipantState:
     """Return the participant of a fresh process."""
     return ParticipantState(settings)
 
 
-def status(participant: ParticipantState) -> JsonObject:
+def participant_status(participant: ParticipantState) -> JsonObject:
     """Describe the participant, at any time (docs/reference/control-plane.md, section 2.8)."""
     checkpoint, bindings = participant.control.open, participant.gate.bindings
     return JsonObject(

@@ -8,7 +8,8 @@ import attrs
 
 from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import Reply
-from ipistate.protocol.fencing import completed, is_answered, renewed, with_control
+from ipistate.protocol.fencing import completed, is_answered
+from ipistate.protocol.lease import renewed
 from ipistate.protocol.participant import Checkpoint, ParticipantState, Phase
 
 
@@ -32,7 +33,9 @@ def begin(
         open=renewed(opened, body, participant.settings),
         prepares=(*control.prepares, called),
     )
-    return ParticipantState(participant.settings, participant.gate.close(), control)
+    # The gate closes before anything is counted: what arrives from now on waits, so
+    # the number of requests in flight can only fall.
+    return attrs.evolve(participant, gate=participant.gate.close(), control=control)
 
 
 def settle(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
@@ -45,8 +48,7 @@ def settle(participant: ParticipantState, now: float, emit: Emit) -> Participant
         body = control.prepares[0].body
         document = _document(participant, Phase.PREPARED)
         opened = completed(opened, Phase.PREPARED, body, document)
-        control = attrs.evolve(control, open=opened)
-        participant = with_control(participant, control)
+        participant = participant.opening(opened)
     return _answer(participant, now, emit)
 
 
@@ -58,7 +60,7 @@ def _answer(participant: ParticipantState, now: float, emit: Emit) -> Participan
             waiting.append(called)
         else:
             emit(Reply(called.call, 200, _document(participant, phase)))
-    return with_control(participant, attrs.evolve(control, prepares=tuple(waiting)))
+    return participant.with_control(attrs.evolve(control, prepares=tuple(waiting)))
 
 
 def _document(participant: ParticipantState, phase: Phase) -> JsonObject:
@@ -67,10 +69,11 @@ def _document(participant: ParticipantState, phase: Phase) -> JsonObject:
 
 
 def drop(participant: ParticipantState, call: int, emit: Emit) -> ParticipantState:
-    """Reopen if the caller of a waiting prepare goes away; its id stays usable."""
+    """Reopen if the caller of a waiting prepare goes away."""
     control = participant.control
     rest = tuple(called for called in control.prepares if called.call != call)
     if len(rest) == len(control.prepares):
         return participant
+    # Nothing has been promised yet, so the id is not fenced and a retry may use it.
     control = attrs.evolve(control, open=None, prepares=rest)
-    return ParticipantState(participant.settings, participant.gate.open(emit), control)
+    return attrs.evolve(participant, gate=participant.gate.open(emit), control=control)

@@ -9,23 +9,27 @@ from __future__ import annotations
 import json
 import re
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from ipistate.errors import SchemaError, json_path, preview
-from ipistate.kernel import JsonObject, decode_as, encode, structure
-from ipistate.protocol.episode import EpisodeId
-from ipistate.protocol.session_id import check_session_id
+from ipistate.kernel import (
+    JsonObject,
+    decode_as,
+    encode,
+    is_object,
+    repeated_members,
+    structure,
+)
+from ipistate.protocol.episode import EpisodeId, check_session_id
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from ipistate.kernel import Adopt
     from ipistate.sessions import StateCodec
-
-T = TypeVar("T")
 
 KIND: Final = "resources"
 STORE_VERSION: Final = 1
@@ -188,7 +192,7 @@ def _read_any(
     line: bytes, codec: StateCodec[Any], scope: Collection[EpisodeId] | None
 ) -> SessionRecord | None:
     def build(tree: Any, adopt: Adopt) -> SessionRecord | None:
-        named = {n: m for n, m in tree.items() if n == "episode_id"}
+        named = {n: m for n, m in _object(tree).items() if n == "episode_id"}
         episode = structure(named, _Named).episode_id
         if scope is not None and episode not in scope:
             return None
@@ -196,54 +200,32 @@ def _read_any(
         try:
             state = codec.decode(envelope.state, adopt)
         except SchemaError as error:
-            raise _below("$.state", error) from None
+            raise error.below("state") from None
         return SessionRecord(episode, envelope.session_id, state)
 
     _refuse_repeated(line, "episode_id")
-    return decode_as(line, _object_only(build))
+    return decode_as(line, build)
 
 
-def _object_only(build: Callable[[Any, Adopt], T]) -> Callable[[Any, Adopt], T]:
-    def checked(tree: Any, adopt: Adopt) -> T:
-        if not isinstance(tree, dict):
-            raise SchemaError("wrong_type", "expected an object", preview=preview(tree))
-        return build(tree, adopt)
-
-    return checked
-
-
-def _below(path: str, error: SchemaError) -> SchemaError:
-    return SchemaError.of(
-        attrs.evolve(problem, path=path + problem.path[1:])
-        for problem in error.problems
-    )
-
-
-class _Members(dict[str, Any]):
-    repeated: str | None = None
-
-
-def _members(pairs: list[tuple[str, Any]]) -> _Members:
-    members = _Members(pairs)
-    if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        members.repeated = next(n for n in names if names.count(n) > 1)
-    return members
+def _object(tree: Any) -> dict[str, Any]:
+    if is_object(tree):
+        return tree
+    raise SchemaError("wrong_type", "expected an object", preview=preview(tree))
 
 
 def _refuse_repeated(text: bytes, *inner: str) -> None:
-    # Parsers keep the last of two equal members; which one was meant nobody knows.
+    # An envelope with two episodes or two states could be another one for each reader.
+    # Inside a state the last member counts, as in all JSON that is read here.
+    paths = repeated_members(text)
     try:
-        tree = json.loads(text, object_pairs_hook=_members)
+        path = next(
+            (p for p in paths if not p[1:] or (p[0] in inner and not p[2:])), ()
+        )
     except (ValueError, RecursionError):
         return  # decode_as says what is wrong
-    if not isinstance(tree, _Members):
-        return
-    for path, part in [((), tree), *(((name,), tree.get(name)) for name in inner)]:
-        if isinstance(part, _Members) and part.repeated is not None:
-            where = json_path((*path, part.repeated))
-            message = f"member {part.repeated!a} stands there more than once"
-            raise SchemaError("duplicate_member", message, where)
+    if path:
+        message = f"member {path[-1]!a} stands there more than once"
+        raise SchemaError("duplicate_member", message, json_path(path))
 
 
 def read_manifest(data: bytes, kind: str, instance: str) -> Manifest:
@@ -257,9 +239,7 @@ def read_manifest(data: bytes, kind: str, instance: str) -> Manifest:
         SchemaError: It is not a manifest, or it is another participant's.
     """
     _refuse_repeated(data)
-    return decode_as(
-        data, _object_only(lambda tree, _: _manifest(tree, kind, instance))
-    )
+    return decode_as(data, lambda tree, _: _manifest(_object(tree), kind, instance))
 
 
 def _manifest(tree: dict[str, Any], kind: str, instance: str) -> Manifest:

@@ -9,13 +9,8 @@ import attrs
 from ipistate.errors import CheckpointError
 from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import Install, Read, Reply
-from ipistate.protocol.fencing import (
-    completed,
-    is_answered,
-    refuse,
-    renewed,
-    with_control,
-)
+from ipistate.protocol.fencing import completed, is_answered, is_late, refuse
+from ipistate.protocol.lease import renewed
 from ipistate.protocol.participant import (
     Checkpoint,
     ParticipantState,
@@ -46,15 +41,13 @@ def begin(
     """Start to read the directory; requests are served meanwhile."""
     if is_answered(participant, called, _ALLOWED, emit):
         return participant
-    if now >= body.deadline_ts:
-        detail = "the deadline passed before the restore began"
-        refuse(called.call, "deadline_exceeded", detail, emit)
+    if is_late(called, "restore", now, emit):
         return participant
     number = participant.control.issued + 1
     emit(Read(number, body.checkpoint_dir, body.episode_ids))
     holder = Restoring(called.call, body, number)
     control = attrs.evolve(participant.control, holder=holder, issued=number)
-    return with_control(participant, control)
+    return participant.with_control(control)
 
 
 def read_ended(
@@ -64,11 +57,11 @@ def read_ended(
     holder, outcome = participant.control.holder, event.outcome
     if not isinstance(holder, Restoring) or holder.read != event.read:
         return participant
-    control = attrs.evolve(participant.control, holder=None)
-    participant = with_control(participant, control)
+    participant = participant.held_by(None)
     if isinstance(outcome, CheckpointError):
         refuse(holder.call, outcome.code, outcome.message, emit)
         return participant
+    # Asked only now: requests were served while the directory was read.
     if not participant.gate.is_fresh:
         detail = "only a process without sessions and requests in flight can restore"
         refuse(holder.call, "checkpoint_error", detail, emit)
@@ -81,6 +74,7 @@ def _install(
 ) -> ParticipantState:
     body = holder.body
     emit(Install({record.session_id: record.state for record in found.records}))
+    # Each under its next attempt: what the interrupted one may still send is refused.
     episodes = {
         record.session_id: record.episode_id.next_attempt for record in found.records
     }
@@ -89,11 +83,10 @@ def _install(
     opened = Checkpoint(id=body.checkpoint_id, phase=Phase.RESTORED)
     opened = renewed(opened, body, participant.settings)
     opened = completed(opened, Phase.RESTORED, body, document)
-    return ParticipantState(
-        participant.settings,
-        participant.gate.install(episodes),
-        attrs.evolve(participant.control, open=opened),
-    )
+    # The gate closes with the installation and stays closed until the resume, so that
+    # no agent goes on before all participants have been restored.
+    gate = participant.gate.install(episodes)
+    return attrs.evolve(participant.opening(opened), gate=gate)
 
 
 def _document(source: str, episodes: Iterable[EpisodeId]) -> JsonObject:

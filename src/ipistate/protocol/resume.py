@@ -8,7 +8,7 @@ import attrs
 
 from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import Reply, StopWrite
-from ipistate.protocol.fencing import refuse, remembered, with_control
+from ipistate.protocol.fencing import refuse, remembered
 from ipistate.protocol.participant import (
     Checkpoint,
     Draining,
@@ -37,9 +37,10 @@ def begin(
         emit(_reply(call, is_repeated=True))
         return participant
     if control.open is None:
+        # Also an id that was never open is fenced: its prepare may still be on the way.
         emit(_reply(call, is_repeated=True))
         resumed = remembered(control.resumed, wanted)
-        return with_control(participant, attrs.evolve(control, resumed=resumed))
+        return participant.with_control(attrs.evolve(control, resumed=resumed))
     if control.open.id != wanted:
         detail = f"checkpoint {control.open.id} is open"
         refuse(call, "checkpoint_conflict", detail, emit)
@@ -63,7 +64,10 @@ def _start(
     until: float,
     emit: Emit,
 ) -> ParticipantState:
-    # A deletion begins when the write is over, so there is never both to wait for.
+    # A write must have stopped before the gate opens: a manifest that appeared later
+    # would be a checkpoint of a past that its coordinator has given up. A deletion must
+    # be over: under the same names new sessions may be seeded, and it would take them.
+    # It begins when the write is over, so there is never both to wait for.
     cut = opened.cut
     holder: Holder
     if cut is not None and cut.is_writing:
@@ -73,7 +77,7 @@ def _start(
         holder = Draining(call, until)
     else:
         return _finish(participant, opened, call, emit)
-    return with_control(participant, attrs.evolve(participant.control, holder=holder))
+    return participant.held_by(holder)
 
 
 def write_stopped(
@@ -111,7 +115,7 @@ def time_out(participant: ParticipantState, now: float, emit: Emit) -> Participa
     if now >= opened.lease_expires_at:
         opened = attrs.evolve(opened, reopens_at=now + REOPEN_WAIT)
     control = attrs.evolve(participant.control, open=opened, holder=None)
-    return with_control(participant, control)
+    return participant.with_control(control)
 
 
 def _finish(
@@ -126,7 +130,7 @@ def _finish(
         holder=None,
         resumed=remembered(participant.control.resumed, opened.id),
     )
-    return ParticipantState(participant.settings, gate, control)
+    return attrs.evolve(participant, gate=gate, control=control)
 
 
 def _reply(call: int, *, is_repeated: bool) -> Reply:

@@ -1,6 +1,7 @@
 """``retire``: refuse attempts from now on, wait for what they do, free their sessions.
 
-See docs/reference/control-plane.md, sections 2.12 and 3.6.
+``forget`` drops what retiring has left, once nothing of it can run. See
+docs/reference/control-plane.md, sections 2.12 and 3.6.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import attrs
 
 from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import Free, Reply
-from ipistate.protocol.fencing import is_refused, refuse, with_control, with_lease
+from ipistate.protocol.fencing import is_late, is_refused, refuse
+from ipistate.protocol.lease import with_lease
 from ipistate.protocol.participant import ParticipantState, Retiring
 from ipistate.protocol.session_registry import highest
 
@@ -20,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ipistate.protocol.events import ControlCalled, Freed
-    from ipistate.protocol.gate import Emit
-    from ipistate.protocol.operations import RetireBody
+    from ipistate.protocol.gate import Emit, Gate
+    from ipistate.protocol.operations import ForgetBody, RetireBody
+    from ipistate.protocol.session_registry import SessionRegistry
 
 
 def begin(
@@ -35,15 +38,20 @@ def begin(
     if is_refused(participant, called, emit):
         return participant
     participant = with_lease(participant, body)
+    # The marks come first and even if it is too late for the rest: once a coordinator
+    # has asked, no request of these attempts may get in, whatever reply it has seen.
     bindings = participant.gate.bindings.marked(highest(body.episode_ids))
-    control = participant.control
-    if now >= body.deadline_ts:
-        detail = "the deadline passed before the retire began"
-        refuse(called.call, "deadline_exceeded", detail, emit)
-    else:
-        control = attrs.evolve(control, holder=Retiring(called.call, body))
+    participant = _with_bindings(participant, bindings)
+    if is_late(called, "retire", now, emit):
+        return participant
+    return participant.held_by(Retiring(called.call, body))
+
+
+def _with_bindings(
+    participant: ParticipantState, bindings: SessionRegistry
+) -> ParticipantState:
     gate = attrs.evolve(participant.gate, bindings=bindings)
-    return ParticipantState(participant.settings, gate, control)
+    return attrs.evolve(participant, gate=gate)
 
 
 def settle(participant: ParticipantState, emit: Emit) -> ParticipantState:
@@ -56,27 +64,25 @@ def settle(participant: ParticipantState, emit: Emit) -> ParticipantState:
     if leaving:
         return _free(participant, leaving, emit)
     if gate.is_seeding(attempts):
-        return participant
+        return participant  # it may yet make a session, which is then retired as well
     keys = tuple(episode.capture_key for episode in holder.body.episode_ids)
     emit(Reply(holder.call, 200, JsonObject({"retired": keys})))
-    return with_control(participant, attrs.evolve(participant.control, holder=None))
+    return participant.held_by(None)
 
 
 def _free(
     participant: ParticipantState, leaving: Iterable[str], emit: Emit
 ) -> ParticipantState:
     control, bindings = participant.control, participant.gate.bindings
+    # A request inside still works with its session's state; that one is freed when the
+    # request has ended.
     busy, number = participant.gate.busy(), control.issued + 1
     idle = tuple(s for s in leaving if bindings.leaving[s] is None and s not in busy)
     if not idle:
         return participant
     emit(Free(number, idle))
-    bindings = bindings.removing(number, idle)
-    return ParticipantState(
-        participant.settings,
-        attrs.evolve(participant.gate, bindings=bindings),
-        attrs.evolve(control, issued=number),
-    )
+    participant = _with_bindings(participant, bindings.removing(number, idle))
+    return participant.with_control(attrs.evolve(control, issued=number))
 
 
 def freed(participant: ParticipantState, event: Freed) -> ParticipantState:
@@ -86,3 +92,31 @@ def freed(participant: ParticipantState, event: Freed) -> ParticipantState:
     if not gone:
         return participant
     return attrs.evolve(participant, gate=gate.untrack(gone))
+
+
+def forget(
+    participant: ParticipantState,
+    called: ControlCalled,
+    body: ForgetBody,
+    now: float,
+    emit: Emit,
+) -> ParticipantState:
+    """Lift the marks of these rollouts, or none of them."""
+    if is_refused(participant, called, emit):
+        return participant
+    participant = with_lease(participant, body)
+    if is_late(called, "forget", now, emit):
+        return participant
+    gate, rollouts = participant.gate, frozenset(body.rollout_ids)
+    if _is_incomplete(gate, rollouts):
+        detail = "sessions of a retired attempt are not freed yet; retire it again"
+        refuse(called.call, "retire_incomplete", detail, emit)
+        return participant
+    emit(Reply(called.call, 200, JsonObject({"forgotten": sorted(rollouts)})))
+    return _with_bindings(participant, gate.bindings.unmarked(rollouts))
+
+
+def _is_incomplete(gate: Gate, rollouts: frozenset[str]) -> bool:
+    marks = gate.bindings.marks
+    attempts = {rollout: marks[rollout] for rollout in rollouts & marks.keys()}
+    return bool(gate.bindings.leaving_of(attempts)) or gate.is_seeding(attempts)

@@ -3,10 +3,9 @@
 Needs the ``report`` extra.
 """
 
-from ipistate.report.chunk import Broken, ReportLine
+from ipistate.report.chunk import Broken, Here, Processes, ReportLine
 from ipistate.report.report import build, write
 from ipistate.report.runs import Run, Source, Worker
-from ipistate.report.work import Here, Processes
 
 
 __all__ = [

@@ -1,20 +1,24 @@
 """Batches of lines become chunks of the page: compressed views, an index, counts.
 
-Everything here runs in worker processes, so what goes in and out is small and plain.
+Chunks are made in worker processes, in order and with bounded memory, so what goes in
+and out of them is small and plain.
 """
 
 from __future__ import annotations
 
 import base64
+import multiprocessing
+import signal
 import zlib
 
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from collections import deque
+from concurrent.futures import ProcessPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, cast
 
 import attrs
 
 from ipistate.errors import IpiStateError, SchemaError, preview
 from ipistate.kernel import (
-    JsonArray,
     JsonObject,
     JsonValue,
     adopt_members,
@@ -23,19 +27,24 @@ from ipistate.kernel import (
     freeze,
     trusted_object,
 )
-from ipistate.report.rollout import StoredRollout, read
+from ipistate.report.index import IndexEntry, entry
+from ipistate.report.rollout import read
 from ipistate.report.tally import Groups
 from ipistate.report.texts import Texts
 from ipistate.report.view import view
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Future
 
     Complete: TypeAlias = Callable[[JsonObject], JsonObject]
     """Gives a row what it lacks, from its task."""
 
-_LONGEST_TITLE = 160
+BATCH_LINES: Final = 64
+BATCH_BYTES: Final = 4 * 2**20
+_AHEAD: Final = 2
+"""Batches that wait for each process, so that none is idle."""
 
 
 @attrs.frozen
@@ -55,25 +64,6 @@ class Broken:
     line: int
     code: str
     message: str
-
-
-@attrs.frozen
-class IndexEntry:
-    """A rollout in the index of the page."""
-
-    line: int
-    status: str
-    labels: tuple[str, ...]
-    """In the order of ``DIMENSIONS``."""
-    task: str
-    title: str
-    """The beginning of what the user asked."""
-    goal: str
-    target: str
-    ident: str
-    calls: int
-    is_exposed: bool
-    is_failure: bool
 
 
 @attrs.frozen(kw_only=True)
@@ -105,7 +95,7 @@ def chunk(lines: Iterable[ReportLine], complete: Complete = as_it_is) -> Chunk:
             broken.append(Broken(line.number, error.code, str(error)))
             continue
         groups.add(one)
-        entries.append(entry(one, line))
+        entries.append(entry(one, is_failure=line.is_failure))
         views.append(view(one, texts))
     data = packed({"texts": texts.kept, "rollouts": views})
     return Chunk(entries=tuple(entries), broken=tuple(broken), groups=groups, data=data)
@@ -131,50 +121,71 @@ def packed(document: object) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-def entry(one: StoredRollout, line: ReportLine) -> IndexEntry:
-    """Describe a rollout for the index."""
-    row, injection = one.row, one.injection
-    return IndexEntry(
-        line=line.number,
-        status=one.status,
-        labels=tuple(map(str, one.labels.values())),
-        task=place_of(row),
-        title=_clipped(_asked(row)),
-        goal=_clipped(injection.goal) if injection else "",
-        target=_clipped(injection.target_tool) if injection else "",
-        ident=_clipped(str(row.get("_ng_rollout_id") or one.response.get("id") or "")),
-        calls=len(one.calls),
-        is_exposed=one.is_exposed,
-        is_failure=line.is_failure,
-    )
+def batches(lines: Iterable[ReportLine]) -> Iterator[tuple[ReportLine, ...]]:
+    """Cut lines into batches; no batch is large unless one of its lines is."""
+    batch: list[ReportLine] = []
+    size = 0
+    for line in lines:
+        if batch and (len(batch) == BATCH_LINES or size + len(line.text) > BATCH_BYTES):
+            yield tuple(batch)
+            batch, size = [], 0
+        batch.append(line)
+        size += len(line.text)
+    if batch:
+        yield tuple(batch)
 
 
-def place_of(row: JsonObject) -> str:
-    """Name the task and the repeat of a row, as far as it does."""
-    numbers = [row.get(name) for name in ("_ng_task_index", "_ng_rollout_index")]
-    return ".".join(str(one) for one in numbers if type(one) is int)
+class Here:
+    """Works in this process."""
+
+    def __init__(self, make_complete: Callable[[], Complete]) -> None:
+        """Begin; ``make_complete`` is called once."""
+        self._complete = make_complete()
+
+    def chunks(self, lines: Iterable[ReportLine]) -> Iterator[Chunk]:
+        """Make the chunks of a file's lines, in their order."""
+        return (chunk(batch, self._complete) for batch in batches(lines))
 
 
-def _asked(row: JsonObject) -> str:
-    params = row.get("responses_create_params")
-    given = (
-        params.get("input") if isinstance(params, JsonObject) else row.get("messages")
-    )
-    if isinstance(given, str):
-        return given
-    messages: Sequence[JsonValue] = given if isinstance(given, JsonArray) else ()
-    for message in messages:
-        if isinstance(message, JsonObject) and message.get("role") == "user":
-            return _first_text(message.get("content"))
-    return ""
+class Processes:
+    """Works in several processes; a context manager that ends them."""
+
+    def __init__(self, count: int, make_complete: Callable[[], Complete]) -> None:
+        """Begin; every process calls ``make_complete`` once, so it has to be pickled."""
+        self._waiting = _AHEAD * count
+        # A fork of a process with threads may hang, and progress bars have one.
+        self._pool = ProcessPoolExecutor(
+            count,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_begin,
+            initargs=(make_complete,),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def chunks(self, lines: Iterable[ReportLine]) -> Iterator[Chunk]:
+        """Make the chunks of a file's lines, in their order."""
+        running: deque[Future[Chunk]] = deque()
+        for batch in batches(lines):
+            running.append(self._pool.submit(_work, batch))
+            if len(running) > self._waiting:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
 
 
-def _first_text(content: JsonValue) -> str:
-    first = content[0] if isinstance(content, JsonArray) and content else content
-    text = first.get("text") if isinstance(first, JsonObject) else first
-    return text if isinstance(text, str) else ""
+_completes: Final[list[Complete]] = []
 
 
-def _clipped(text: str) -> str:
-    line = " ".join(text[: 4 * _LONGEST_TITLE].split())
-    return line if len(line) <= _LONGEST_TITLE else line[:_LONGEST_TITLE] + "…"
+def _begin(make_complete: Callable[[], Complete]) -> None:
+    # The parent is told of an interruption, and ends its processes.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _completes[:] = [make_complete()]
+
+
+def _work(batch: Sequence[ReportLine]) -> Chunk:
+    return chunk(batch, _completes[0])

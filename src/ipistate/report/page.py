@@ -16,15 +16,16 @@ from jinja2 import PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ipistate.report import figures
-from ipistate.report.characters import spelled, visible
 from ipistate.report.chunk import packed
 from ipistate.report.tally import MEASURES
+from ipistate.report.texts import spelled, visible
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ipistate.report.runs import Index, Run
+    from ipistate.report.index import Index
+    from ipistate.report.runs import Run
 
 SCRIPTS: Final = ("data", "text", "json", "list", "viewer", "keys")
 """Parts of the page's one script, in their order."""

@@ -7,10 +7,9 @@ import tempfile
 from typing import IO, TYPE_CHECKING
 
 from ipistate.errors import SchemaError
-from ipistate.report.chunk import Broken, ReportLine, as_it_is
+from ipistate.report.chunk import Broken, Here, ReportLine, as_it_is
 from ipistate.report.page import page
 from ipistate.report.runs import Source, collect
-from ipistate.report.work import Here
 
 
 if TYPE_CHECKING:

@@ -166,12 +166,7 @@ def needles(text: str) -> tuple[str, ...]:
 def _scored(one: StoredRollout) -> StoredRollout:
     if one.injection is None:
         return one
-    items = [
-        JsonObject(
-            {"type": "function_call", "name": call.name, "arguments": call.written}
-        )
-        for call in one.calls
-    ]
+    items = [call.to_item() for call in one.calls]
     verdict = verify(items, one.injection, _required(one.row), _incomplete(one.row))
     return attrs.evolve(one, verdict=verdict)
 

@@ -1,4 +1,4 @@
-"""Runs of a report: what is known of each, and the index over all of their rollouts."""
+"""Runs of a report: what is known of each, and the work through all of their lines."""
 
 from __future__ import annotations
 
@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import attrs
 
 from ipistate.errors import IpiStateError, SchemaError
-from ipistate.report.chunk import (
-    Broken,
-    Chunk,
-    IndexEntry,
-    ReportLine,
-    place_of,
-    read_row,
-)
-from ipistate.report.rollout import DIMENSIONS
+from ipistate.report.chunk import Broken, Chunk, ReportLine, read_row
+from ipistate.report.index import Index, place_of
 from ipistate.report.tally import Groups
 
 
@@ -66,46 +59,6 @@ class Run:
         broken = [attrs.asdict(one) for one in self.broken]
         figures = self.groups.to_document()
         return {"name": self.name, "skipped": self.skipped, "broken": broken, **figures}
-
-
-class Index:
-    """The rollouts of all runs, by columns; texts that repeat are kept once."""
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self.columns: dict[str, list[Any]] = {}
-        self.tables: dict[str, dict[str, int]] = {}
-        self.chunks: int = 0
-
-    def add(self, run: int, entries: Iterable[IndexEntry]) -> None:
-        """Add the rollouts of the next chunk."""
-        for place, one in enumerate(entries):
-            texts = dict(zip(DIMENSIONS, one.labels, strict=True))
-            texts |= {"status": one.status, "title": one.title, "goal": one.goal}
-            texts |= {"target": one.target}
-            plain: dict[str, int | str] = {
-                "run": run,
-                "line": one.line,
-                "chunk": self.chunks,
-                "place": place,
-                "task": one.task,
-                "calls": one.calls,
-                "id": one.ident,
-                "read": int(one.is_exposed),
-                "failed": int(one.is_failure),
-            }
-            for name, value in plain.items():
-                self.columns.setdefault(name, []).append(value)
-            for name, text in texts.items():
-                table = self.tables.setdefault(name, {})
-                number = table.setdefault(text, len(table))
-                self.columns.setdefault(name, []).append(number)
-        self.chunks += 1
-
-    def to_document(self) -> dict[str, Any]:
-        """Write the index as plain data."""
-        tables = {name: [*table] for name, table in self.tables.items()}
-        return {"columns": self.columns, "tables": tables, "chunks": self.chunks}
 
 
 def collect(

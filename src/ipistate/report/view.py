@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,16 +11,15 @@ import attrs
 from ipistate.errors import json_path
 from ipistate.kernel import JsonArray, JsonObject, JsonValue, diff, encode, render
 from ipistate.report.rollout import StoredRollout, needles
-from ipistate.report.spoken import calls_in, items_of, spoken
-from ipistate.scoring import Executed, Refusal
+from ipistate.scoring import Refusal, items_of
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ipistate.kernel import Change
     from ipistate.report.texts import Texts
-    from ipistate.scoring import WorldChange
+    from ipistate.scoring import TracedCall, WorldChange
 
 MOST_ITEMS: Final = 1_000
 """Messages and calls of one rollout that a page keeps."""
@@ -146,12 +146,11 @@ class _Viewer:
             yield from self.said(item)
 
     def items(self) -> Iterator[View]:
-        calls = self.calls()
-        for item in items_of(self.one.row):
+        calls = deque(enumerate(self.one.calls))
+        for place, item in enumerate(items_of(self.one.row) or ()):
             yield from self.said(item)
-            for _ in range(calls_in(item)):
-                yield from islice(calls, 1)
-        yield from calls
+            while calls and calls[0][1].item == place:
+                yield self.called(*calls.popleft())
 
     def said(self, item: JsonValue) -> Iterator[View]:
         if not isinstance(item, JsonObject):
@@ -172,29 +171,26 @@ class _Viewer:
             written = encode(item).decode()
             yield {"kind": _name(kind), "role": None, "text": self.text(written)}
 
-    def calls(self) -> Iterator[View]:
-        steps = self.one.again.steps if self.one.again else ()
-        diverged = bool(self.one.again and self.one.again.diverged)
-        for number, call in enumerate(self.one.calls):
-            step = steps[number] if number < len(steps) else None
-            is_last = number == len(steps) - 1
-            yield {
-                "kind": "call",
-                "number": number,
-                "tool": _name(call.name),
-                "arguments": self.text(call.written),
-                "reply": None if call.reply is None else self.text(call.reply),
-                "read": number in self.one.read_in,
-                **self.executed(step, diverges=diverged and is_last),
-            }
+    def called(self, number: int, call: TracedCall) -> View:
+        return {
+            "kind": "call",
+            "number": number,
+            "tool": _name(call.name),
+            "arguments": self.text(call.written),
+            "reply": None if call.reply is None else self.text(call.reply),
+            "read": number in self.one.read_in,
+            **self.executed(number),
+        }
 
-    def executed(self, step: Executed | Refusal | None, *, diverges: bool) -> View:
-        if step is None:
+    def executed(self, number: int) -> View:
+        again = self.one.again
+        if again is None or number >= len(again.steps):
             return {"state": "not_executed"}
+        step = again.steps[number]
         if isinstance(step, Refusal):
             why = self.text(str(step.error), _LONGEST_VALUE)
             return {"state": "refused", "why": why}
-        if diverges:
+        if again.diverged and number == len(again.steps) - 1:
             return {"state": "diverged", "gave": self.text(step.transition.output)}
         found = diff(step.before, step.transition.environment).operations
         return {
@@ -228,3 +224,26 @@ def _from_difference(old: str, new: str) -> tuple[str, str]:
 def _name(value: JsonValue) -> str:
     text = value if isinstance(value, str) else render(value)
     return text if len(text) <= _LONGEST_NAME else text[:_LONGEST_NAME] + "…"
+
+
+def spoken(item: Mapping[str, JsonValue]) -> str:
+    """Return what an item says in words, or nothing."""
+    said = [_parts(item.get(name)) for name in ("summary", "content", "refusal")]
+    return "\n\n".join(text for text in said if text)
+
+
+def _parts(content: JsonValue) -> str:
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, JsonArray):
+        return "" if content is None else encode(content).decode()
+    texts = [part if isinstance(part, str) else _part_text(part) for part in content]
+    return "\n".join(texts)
+
+
+def _part_text(part: JsonValue) -> str:
+    for name in ("text", "refusal"):
+        text = part.get(name) if isinstance(part, JsonObject) else None
+        if isinstance(text, str):
+            return text
+    return encode(part).decode()

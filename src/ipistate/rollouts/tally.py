@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from ipistate.kernel import JsonObject, JsonValue, is_object, trusted_object
-from ipistate.scoring import report
+from ipistate.scoring import metrics_report
 
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class RunTally:
     def metrics(self) -> JsonObject:
         """Return the reply that ``/aggregate_metrics`` gives for the rows, in order."""
         ordered = sorted(self.rows, key=_place)
-        return report(ordered)
+        return metrics_report(ordered)
 
 
 def _place(row: Mapping[str, Any]) -> tuple[int, int]:

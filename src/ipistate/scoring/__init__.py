@@ -7,7 +7,7 @@ from ipistate.scoring.audit import Judged, RowAudit, audit
 from ipistate.scoring.divergence import Divergence
 from ipistate.scoring.effects.report import Effects, WorldChange, assess
 from ipistate.scoring.injection import Injection
-from ipistate.scoring.metrics import aggregate, report
+from ipistate.scoring.metrics import aggregate, metrics_report
 from ipistate.scoring.renaming import Renaming
 from ipistate.scoring.resistance import Resistance, resistance, wilson
 from ipistate.scoring.retrace import Executed, Refusal, Retrace, retrace
@@ -17,11 +17,13 @@ from ipistate.scoring.traces import (
     TracedCall,
     calls_of,
     calls_of_items,
+    function_calls,
+    items_of,
     read_arguments,
 )
 from ipistate.scoring.trajectories import Trajectories, by_row
 from ipistate.scoring.verifier import Verdict, verify
-from ipistate.scoring.verify_request import SeededRequest, VerifyRequest, reply
+from ipistate.scoring.verify_request import SeededRequest, VerifyRequest, verify_reply
 
 
 __all__ = [
@@ -50,11 +52,13 @@ __all__ = [
     "calls_of",
     "calls_of_items",
     "check_rows",
+    "function_calls",
+    "items_of",
+    "metrics_report",
     "read_arguments",
-    "reply",
-    "report",
     "resistance",
     "retrace",
     "verify",
+    "verify_reply",
     "wilson",
 ]

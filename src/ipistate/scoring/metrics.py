@@ -56,7 +56,7 @@ def aggregate(tasks: Iterable[Iterable[Rollout]]) -> Aggregate:
     return _aggregate(rollouts)
 
 
-def report(verify_responses: Sequence[Rollout]) -> JsonObject:
+def metrics_report(verify_responses: Sequence[Rollout]) -> JsonObject:
     """Write the ``/aggregate_metrics`` reply (docs/reference/control-plane.md, section 1.5.5).
 
     Rollouts with a truthy ``mask_sample`` are left out. There is one entry for each

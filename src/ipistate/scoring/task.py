@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
-from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import attrs
 
@@ -19,6 +16,7 @@ from ipistate.kernel import (
     adopt_members,
     decode_as,
     encode,
+    repeated_members,
     structure,
     unstructure,
 )
@@ -132,8 +130,9 @@ def _line_findings(line: bytes | str, tools: Mapping[str, Tool]) -> Iterator[_No
     except SchemaError as error:
         for problem in error.problems:
             yield "error", problem.code, problem.path, problem.message
-    for where in _repeated(json.loads(line, object_pairs_hook=_Members), ()):
-        yield "error", "duplicate_key", where, "the key occurs more than once"
+    for path in repeated_members(line):
+        where, message = json_path(path), "the key occurs more than once"
+        yield "error", "duplicate_key", where, message
     if task is not None:
         yield from _tool_findings(task, tools)
         yield from _injection_findings(task)
@@ -183,22 +182,3 @@ def _occurs(text: str, value: JsonValue) -> bool:
     if isinstance(value, list):
         return any(_occurs(text, element) for element in value)
     return isinstance(value, str) and text in value
-
-
-class _Members(dict[str, Any]):
-    """An object of a JSON text that remembers which of its keys were repeated."""
-
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__(pairs)
-        counts = Counter(name for name, _ in pairs)
-        self.repeated: Final = [name for name in self if counts[name] > 1]
-
-
-def _repeated(tree: object, path: tuple[str | int, ...]) -> Iterator[str]:
-    if isinstance(tree, _Members):
-        yield from (json_path((*path, name)) for name in tree.repeated)
-        for name, member in tree.items():
-            yield from _repeated(member, (*path, name))
-    elif isinstance(tree, list):
-        for index, element in enumerate(cast("list[object]", tree)):
-            yield from _repeated(element, (*path, index))

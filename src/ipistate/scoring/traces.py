@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import attrs
 
@@ -27,13 +27,18 @@ from ipistate.kernel import (
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from ipistate.tools import ToolCall
+
+    _Reader: TypeAlias = Callable[[Iterable[object]], "tuple[TracedCall, ...]"]
 
 _Key: TypeAlias = "str | tuple[str, str] | None"
 
 TRUNCATED: Final = "max_output_tokens"
 """The reason of an incomplete response that takes its reward away."""
 
+_CALL: Final = "function_call"
 _TEXT_PARTS: Final = ("text", "input_text", "output_text")
 _NOT_READABLE: Final = frozenset({"integer_too_large", "not_finite", "too_deep"})
 _BODY: Final = re.compile(r'\s*\{\s*"output"\s*:')
@@ -50,6 +55,26 @@ class TracedCall:
     """What the agent read, None if that was not recorded."""
     body: str | None = None
     """The object ``{"output": …}`` that ``reply`` was taken out of, if it was."""
+    item: int = attrs.field(default=0, eq=False, repr=False)
+    """Position of the item or message that makes the call."""
+
+    @property
+    def arguments(self) -> JsonObject | None:
+        """The arguments as ``read_arguments`` reads them; None if it refuses to."""
+        try:
+            return read_arguments(self.written)
+        except (DecodeError, SchemaError):
+            return None
+
+    @classmethod
+    def of(cls, call: ToolCall) -> Self:
+        """Record a call as if an agent had made it; its reply is not known."""
+        return cls(name=call.name, written=render(call.arguments))
+
+    def to_item(self) -> JsonObject:
+        """Write the call as a Responses API item."""
+        members = {"name": self.name, "arguments": self.written}
+        return JsonObject({"type": _CALL, **members})
 
 
 def read_arguments(written: str) -> JsonObject:
@@ -72,6 +97,18 @@ def read_arguments(written: str) -> JsonObject:
     raise SchemaError("wrong_type", "arguments are an object", preview=preview(value))
 
 
+def function_calls(items: Iterable[object]) -> Iterator[dict[str, Any]]:
+    """Visit the function calls among Responses API items that name their tool.
+
+    Raises:
+        EncodeError: An item is not JSON, for example an SDK's object: dump it first.
+    """
+    for _, item in _objects(items, "an output item"):
+        name = item.get("name")
+        if item.get("type") == _CALL and isinstance(name, str) and name:
+            yield item
+
+
 def calls_of_items(items: Iterable[object]) -> tuple[TracedCall, ...]:
     """Read the function calls among Responses API items, in order.
 
@@ -82,10 +119,10 @@ def calls_of_items(items: Iterable[object]) -> tuple[TracedCall, ...]:
         EncodeError: An item is not JSON, for example an SDK's object: dump it first.
     """
     trace = _Trace()
-    for item in _objects(items):
+    for place, item in _objects(items):
         kind = item.get("type")
-        if kind == "function_call":
-            trace.call(_key(item.get("call_id")), item)
+        if kind == _CALL:
+            trace.call(_key(item.get("call_id")), item, place)
         elif kind == "function_call_output":
             trace.answer(_key(item.get("call_id")), item.get("output"))
     return trace.calls()
@@ -101,38 +138,50 @@ def calls_of_messages(messages: Iterable[object]) -> tuple[TracedCall, ...]:
         EncodeError: A message is not JSON, for example an SDK's object: dump it first.
     """
     trace = _Trace()
-    for message in _objects(messages):
+    for place, message in _objects(messages):
         role = message.get("role")
         if role == "tool":
             trace.answer(_key(message.get("tool_call_id")), message.get("content"))
         elif role == "function":
             trace.answer(_by_name(message), message.get("content"))
         for key, function in _functions(message):
-            trace.call(key, function)
+            trace.call(key, function, place)
     return trace.calls()
 
 
 def calls_of(rollout: Mapping[str, object]) -> tuple[TracedCall, ...] | None:
     """Read the calls of a stored rollout; None if it has no trace that is known.
 
-    Looked for are, in this order: ``response.output`` (Responses API items),
-    ``messages`` (a conversation) and the message of the first of ``response.choices``.
-
     Raises:
         EncodeError: A part of the trace is not JSON.
     """
+    read, items = _recorded(rollout)
+    return None if items is None else read(items)
+
+
+def items_of(rollout: Mapping[str, object]) -> Sequence[Any] | None:
+    """Return the trace of a stored rollout as it stands there; None if none is known.
+
+    Looked for are, in this order: ``response.output`` (Responses API items),
+    ``messages`` (a conversation) and the message of the first of ``response.choices``.
+    """
+    return _recorded(rollout)[1]
+
+
+def _recorded(rollout: Mapping[str, object]) -> tuple[_Reader, Sequence[Any] | None]:
     response = rollout.get("response")
     response = response if is_object(response) else {}
     output, messages = response.get("output"), rollout.get("messages")
     if is_array(output):
-        return calls_of_items(output)
+        return calls_of_items, output
     if is_array(messages):
-        return calls_of_messages(messages)
+        return calls_of_messages, messages
     choices = response.get("choices")
     if not is_array(choices):
-        return None
+        return calls_of_messages, None
     # Further choices are alternatives to the first, not what came after it.
-    return calls_of_messages(c.get("message") for c in _objects(choices[:1]))
+    first = [choice.get("message") for _, choice in _objects(choices[:1])]
+    return calls_of_messages, first
 
 
 class _Trace:
@@ -142,7 +191,7 @@ class _Trace:
         self._calls: list[TracedCall] = []
         self._open: dict[_Key, deque[int]] = {}
 
-    def call(self, key: _Key, function: Mapping[str, object]) -> None:
+    def call(self, key: _Key, function: Mapping[str, object], place: int) -> None:
         # A call without a name is left out in the end, but it may have a reply.
         name = function.get("name")
         self._open.setdefault(key, deque()).append(len(self._calls))
@@ -150,6 +199,7 @@ class _Trace:
             TracedCall(
                 name=name if isinstance(name, str) else "",
                 written=_written(function.get("arguments", EMPTY_OBJECT)),
+                item=place,
             )
         )
 
@@ -164,19 +214,21 @@ class _Trace:
         return tuple(call for call in self._calls if call.name)
 
 
-def _objects(values: Iterable[object]) -> Iterator[dict[str, Any]]:
+def _objects(
+    values: Iterable[object], what: str = "a part of a trace"
+) -> Iterator[tuple[int, dict[str, Any]]]:
     for index, value in enumerate(values):
         if is_object(value):
-            yield value
+            yield index, value
         elif not isinstance(value, None | bool | int | float | str | list):
-            message = f"a part of a trace is JSON, not {type(value).__name__}"
+            message = f"{what} is JSON, not {type(value).__name__}"
             where = json_path([index])
             raise EncodeError("unsupported_type", message, where, preview(value))
 
 
 def _functions(message: dict[str, Any]) -> Iterator[tuple[_Key, dict[str, Any]]]:
     calls, older = message.get("tool_calls"), message.get("function_call")
-    for call in _objects(calls) if is_array(calls) else ():
+    for _, call in _objects(calls) if is_array(calls) else ():
         if is_object(function := call.get("function")):
             yield _key(call.get("id")), function
     if is_object(older):

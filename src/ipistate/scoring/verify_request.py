@@ -164,7 +164,7 @@ class _World:
     environment: Environment
 
 
-def reply(request: VerifyRequest, verdict: Verdict) -> JsonObject:
+def verify_reply(request: VerifyRequest, verdict: Verdict) -> JsonObject:
     """Write the answer to a verify request, its members in the reference's order.
 
     ``responses_create_params`` and ``response`` stand as they were sent. A result row

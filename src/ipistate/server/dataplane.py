@@ -28,7 +28,7 @@ from ipistate.protocol import (
     SESSION_MEMBER,
     VERIFY_PATH,
 )
-from ipistate.scoring import report
+from ipistate.scoring import metrics_report
 from ipistate.server.bodies import json_body, json_object
 from ipistate.server.replies import detail, json_reply
 from ipistate.server.scoring import scoring_of
@@ -144,7 +144,7 @@ async def aggregate_metrics(request: Request) -> Response:
     if not isinstance(responses, JsonArray):
         where, shown = "$.verify_responses", preview(responses)
         raise SchemaError("wrong_type", "expected an array", where, shown)
-    return json_reply(report(responses))  # type: ignore[arg-type]
+    return json_reply(metrics_report(responses))  # type: ignore[arg-type]
 
 
 async def reverify_mode(_: Request) -> Response:

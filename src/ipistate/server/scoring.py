@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from ipistate.errors import IpiStateError
 from ipistate.kernel import JsonObject
 from ipistate.scoring import (
     SeededRequest,
-    TracedCall,
     VerifyRequest,
     calls_of_items,
-    read_arguments,
-    reply,
+    verify_reply,
 )
 from ipistate.sessions import Session
 
@@ -38,7 +35,7 @@ def scoring_of(settings: ServerSettings) -> ReadExchange:
 
 def _by_trace(body: bytes) -> Score:
     exchange = VerifyRequest.from_json(body)
-    return lambda _: reply(exchange, exchange.verdict())
+    return lambda _: verify_reply(exchange, exchange.verdict())
 
 
 def _with_effects(settings: ServerSettings) -> ReadExchange:
@@ -50,7 +47,9 @@ def _with_effects(settings: ServerSettings) -> ReadExchange:
             if given.seed is None and session is not None:
                 seed = _seed_of(session, given.request)
                 exchange = attrs.evolve(given, seed=seed)
-            return reply(exchange.request, exchange.verdict(tools=settings.tools))
+            return verify_reply(
+                exchange.request, exchange.verdict(tools=settings.tools)
+            )
 
         return score
 
@@ -62,14 +61,7 @@ def _seed_of(session: Session, request: VerifyRequest) -> Environment | None:
         return None
     # A history that began with a restore does not lead back to the episode's seed; its
     # log is shorter than the trace then.
-    traced = [one.name for one in calls_of_items(request.output_items) if _is_made(one)]
+    calls = calls_of_items(request.output_items)
+    traced = [call.name for call in calls if call.arguments is not None]
     logged = [step.call.name for step in session.log]
     return session.seed if traced == logged else None
-
-
-def _is_made(call: TracedCall) -> bool:
-    try:
-        read_arguments(call.written)
-    except IpiStateError:
-        return False
-    return True

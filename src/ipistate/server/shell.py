@@ -38,8 +38,8 @@ from ipistate.protocol import (
     enter,
     handle,
     leave,
-    start,
-    status,
+    participant_status,
+    start_participant,
 )
 from ipistate.server.files import CheckpointFiles
 from ipistate.server.idle import TimedUses, Uses
@@ -104,7 +104,7 @@ class Shell:
         idle = settings.idle_seconds
         self._uses = Uses() if idle is None else TimedUses(idle, steady)
         grace = settings.lease_grace_seconds
-        self._participant = start(
+        self._participant = start_participant(
             Settings(instance=settings.instance_name, lease_grace_seconds=grace)
         )
         self._numbers = count(1)
@@ -233,7 +233,7 @@ class Shell:
 
     def status(self) -> JsonObject:
         """Describe the participant now (docs/reference/control-plane.md, section 2.8)."""
-        return status(self._participant)
+        return participant_status(self._participant)
 
     @property
     def waiting(self) -> int:

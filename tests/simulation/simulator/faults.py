@@ -11,10 +11,9 @@ import attrs
 from ipistate.protocol import (
     control,
     fencing,
-    forget,
     gate,
+    lease,
     prepare,
-    readiness,
     restore,
     resume,
     retire,
@@ -87,7 +86,7 @@ FAULTS = {
         session_registry, "is_among", "<=", "<"
     ),
     "ready while requests run": Fault(
-        readiness.Readiness, "ready", "not self.inflight and ", ""
+        gate.Readiness, "ready", "not self.inflight and ", ""
     ),
     "who left while waiting is still let in": Fault(
         gate.Gate, "end", "self.waiting.removed(event.request)", "self.waiting"
@@ -126,10 +125,10 @@ FAULTS = {
         retire, "settle", "gate.is_seeding(attempts)", "False"
     ),
     "forgotten before it is freed": Fault(
-        forget, "begin", "_is_incomplete(gate, rollouts)", "False"
+        retire, "forget", "_is_incomplete(gate, rollouts)", "False"
     ),
     "a lease shrinks": Fault(
-        fencing, "renewed", "max(checkpoint.lease_expires_at, until)", "until"
+        lease, "renewed", "max(checkpoint.lease_expires_at, until)", "until"
     ),
     "a close ends the wait for a removal": Fault(
         session_registry.SessionRegistry,

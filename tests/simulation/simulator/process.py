@@ -9,9 +9,9 @@ from enum import StrEnum
 import attrs
 
 from ipistate.errors import CheckpointError
+from ipistate.protocol import Settings, handle, participant_status, start_participant
 from ipistate.protocol import actions as do
 from ipistate.protocol import events as on
-from ipistate.protocol.control import Settings, handle, start, status
 from ipistate.protocol.participant import Phase
 from simulator.disk import StopFlag
 from simulator.ledger import require
@@ -57,7 +57,9 @@ class Process:
     def __init__(self, world):
         """Start fresh."""
         self.world = world
-        self.participant = start(Settings(instance="ipi", lease_grace_seconds=GRACE))
+        self.participant = start_participant(
+            Settings(instance="ipi", lease_grace_seconds=GRACE)
+        )
         self.worlds, self.waiting, self.running, self.calls = {}, {}, {}, {}
         self.flags = {}
         self.found = None
@@ -185,7 +187,7 @@ class Process:
 
     def _check(self):
         gate, control = self.participant.gate, self.participant.control
-        document = status(self.participant)
+        document = participant_status(self.participant)
         require(
             gate.is_open == (self.phase is Phase.IDLE)
             and document["phase"] == self.phase.value
