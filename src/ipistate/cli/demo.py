@@ -17,8 +17,9 @@ from rich.progress import MofNCompleteColumn
 
 from ipistate.cli.demo_tables import show
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
-from ipistate.cli.files import check_writable, read_tasks
+from ipistate.cli.files import read_tasks
 from ipistate.cli.interrupt import run_interruptibly
+from ipistate.cli.output_files import check_writable
 from ipistate.cli.progress import bar
 from ipistate.cli.terminal import emit, note
 from ipistate.demo import (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from contextlib import nullcontext, suppress
@@ -46,20 +45,6 @@ def check_one_stdin(*names: str | None) -> None:
     """
     if names.count("-") > 1:
         raise click.UsageError("only one input can be standard input")
-
-
-def check_writable(name: str) -> None:
-    """Find out before long work that its result cannot be written; changes nothing.
-
-    Raises:
-        RefusedInputError: No file of this name can be written.
-    """
-    file = Path(name)
-    with refusing(name):
-        exists = file.exists()
-        usable = not file.is_dir() if exists else file.parent.is_dir()
-    if not usable or not os.access(file if exists else file.parent, os.W_OK):
-        raise RefusedInputError(f"{name}: no file can be written here")
 
 
 def size_of(name: str) -> int | None:

@@ -13,8 +13,8 @@ import attrs
 import click
 
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
-from ipistate.cli.files import check_writable
 from ipistate.cli.interrupt import run_stoppably
+from ipistate.cli.output_files import check_writable
 from ipistate.cli.policies import Chosen, with_policy
 from ipistate.cli.run_progress import RunProgress, run_progress
 from ipistate.cli.terminal import amount, emit, note

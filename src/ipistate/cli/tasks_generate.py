@@ -11,8 +11,8 @@ import click
 
 from rich.progress import MofNCompleteColumn
 
-from ipistate.cli.atomic_file import check_new, new_file
 from ipistate.cli.exits import LEGEND
+from ipistate.cli.output_files import check_new, check_writable, output_file_or_pipe
 from ipistate.cli.progress import bar
 from ipistate.cli.terminal import amount, note
 from ipistate.generate import DEFAULT_SIZE, DOMAINS, LARGEST, SMALLEST, generate
@@ -121,18 +121,21 @@ def command(  # noqa: PLR0913 - one for each option
     ways = trajectories or beside(output)
     if ways == output:
         raise click.UsageError("--trajectories and --output are one file; name two")
-    for written in filter(None, (output, ways)):
-        check_new(written, force=force)
+    for written in (output, ways):
+        if written and written != "-":
+            check_writable(written)
+            if not force:
+                check_new(written)
     with ExitStack() as files:
-        tasks = files.enter_context(new_file(output))
-        told = files.enter_context(new_file(ways)) if ways else None
+        put_task = files.enter_context(output_file_or_pipe(output))
+        put_way = files.enter_context(output_file_or_pipe(ways)) if ways else None
         rows = generate(domains, count, seed, size=size)
         with bar(MofNCompleteColumn()) as progress:
             shown = progress.add_task("generate", total=count)
             for row in rows:
-                tasks.write(row.task.to_json())
-                if told is not None:
-                    told.write(row.trajectories.to_json())
+                put_task(row.task.to_json() + b"\n")
+                if put_way is not None:
+                    put_way(row.trajectories.to_json() + b"\n")
                 progress.advance(shown)
     places = " and ".join(one for one in (output, ways) if one and one != "-")
     if places:

@@ -1,5 +1,6 @@
 """Who publishes what atomically: checkpoint directories and files."""
 
+from ipistate.storage.atomic_file import AtomicFile, write_atomically
 from ipistate.storage.checkpoint_directory import (
     KIND,
     MANIFEST,
@@ -11,6 +12,8 @@ from ipistate.storage.checkpoint_directory import (
 __all__ = [
     "KIND",
     "MANIFEST",
+    "AtomicFile",
     "CheckpointDirectory",
     "StopFlag",
+    "write_atomically",
 ]

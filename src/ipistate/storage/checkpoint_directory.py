@@ -30,6 +30,7 @@ from ipistate.protocol import (
     read_manifest,
     read_record,
 )
+from ipistate.storage.atomic_file import sync_directory
 
 
 if TYPE_CHECKING:
@@ -274,20 +275,12 @@ def _make_directories(path: Path) -> None:
     # A writer that failed or died may have made the last one and not synced its parent.
     # Where others own the parent, it may be closed to us.
     with suppress(PermissionError):
-        _sync_directory(missing.pop().parent)
+        sync_directory(missing.pop().parent)
     for new in reversed(missing):
         new.mkdir(exist_ok=True)
-        _sync_directory(new.parent)
+        sync_directory(new.parent)
     if not path.is_dir():
         raise NotADirectoryError(None, "not a directory", str(path))
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
@@ -325,7 +318,7 @@ def _publish(path: Path, temporary: Path, manifest: Manifest) -> None:
     # writer of the same records may be about to publish it, so it is not removed.
     temporary.replace(path / manifest.records_file)
     # The manifest must not outlive a crash that the records' new name does not.
-    _sync_directory(path)
+    sync_directory(path)
     with _temporary(path, ".manifest.json.") as (name, file):
         file.write(manifest.to_json())
         _finish(file)
@@ -333,7 +326,7 @@ def _publish(path: Path, temporary: Path, manifest: Manifest) -> None:
             os.link(name, path / MANIFEST)
         except FileExistsError:
             _compare_with_published(path, manifest)
-    _sync_directory(path)
+    sync_directory(path)
 
 
 def _compare_with_published(path: Path, manifest: Manifest) -> None:
