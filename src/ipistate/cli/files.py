@@ -7,17 +7,19 @@ import sys
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 import click
 
 from ipistate.cli.exits import RefusedInputError, refusing, shown
-from ipistate.scoring import Task
+from ipistate.scoring import Task, TaskIndex
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+
+T = TypeVar("T")
 
 
 class FileLine(NamedTuple):
@@ -82,14 +84,32 @@ def _opened(name: str) -> AbstractContextManager[BinaryIO]:
     return nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb")
 
 
+def read_rows(name: str, read: Callable[[bytes], T]) -> Iterator[T]:
+    """Read a file of JSON Lines; what is wrong with a line is refused with its number.
+
+    Raises:
+        RefusedInputError: ``read`` takes exception to a line, or as ``numbered_lines``.
+    """
+    for number, line in numbered_lines(name):
+        with refusing(f"{shown(name)}, line {number}"):
+            row = read(line)
+        yield row
+
+
 def read_tasks(name: str) -> tuple[Task, ...]:
     """Read every row of a task file.
 
     Raises:
         RefusedInputError: A line is not a task row; the message names the line.
     """
-    tasks: list[Task] = []
-    for number, line in numbered_lines(name):
-        with refusing(f"{shown(name)}, line {number}"):
-            tasks.append(Task.from_json(line))
-    return tuple(tasks)
+    return tuple(read_rows(name, Task.from_json))
+
+
+def task_index(name: str | None) -> TaskIndex:
+    """Read the task rows that ``--tasks`` names, if it does, to find those of rollouts.
+
+    Raises:
+        RefusedInputError: A line is not a task row; the message names the line.
+    """
+    tasks = () if name is None else read_tasks(name)
+    return TaskIndex(tasks, without="no task rows were given (--tasks)")

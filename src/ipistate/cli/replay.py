@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ipistate.cli.exits import LEGEND, Exit
-from ipistate.cli.files import check_one_stdin, numbered_lines, read_tasks, size_of
+from ipistate.cli.files import check_one_stdin, numbered_lines, size_of, task_index
 from ipistate.cli.progress import reading
-from ipistate.cli.replayed import Replayed, Totals, replayed
-from ipistate.cli.rollouts import TaskIndex
 from ipistate.cli.strictness import strict_tools
 from ipistate.cli.terminal import amount, emit
 from ipistate.kernel import JsonObject, trusted_array, trusted_object
+from ipistate.scoring import Replayed, ReplayTotals, replay_rollout
 from ipistate.tools import TOOLS
 
 
@@ -66,13 +65,16 @@ def command(  # noqa: PLR0913 - one parameter for each option
     """  # noqa: D301
     check_one_stdin(file, tasks)
     tools = strict_tools("replay --strict") if strict else TOOLS
-    index, totals = TaskIndex(read_tasks(tasks) if tasks else ()), Totals()
-    written = _with_changes if diff else Replayed.to_document
+    index, totals = task_index(tasks), ReplayTotals()
+    written = Replayed.to_document_with_changes if diff else Replayed.to_document
     told = _told_with_changes if diff else _told
     documents: list[JsonObject] = []
     with reading(size_of(file)) as watched:
-        lines = watched.over(numbered_lines(file))
-        for one in totals.counting(replayed(line, index, tools) for line in lines):
+        rollouts = (
+            replay_rollout(number, text, index, tools=tools)
+            for number, text in watched.over(numbered_lines(file))
+        )
+        for one in totals.counting(rollouts):
             if as_json:
                 documents.append(written(one))
             else:
@@ -86,10 +88,6 @@ def command(  # noqa: PLR0913 - one parameter for each option
         ctx.exit(Exit.REFUSED)
     if totals.statuses["different"]:
         ctx.exit(Exit.FINDINGS)
-
-
-def _with_changes(one: Replayed) -> JsonObject:
-    return trusted_object({**one.to_document(), "changes": one.changes_document()})
 
 
 def _told(one: Replayed) -> Iterator[str]:
@@ -123,7 +121,7 @@ def _around(text: str, offset: int) -> str:
     return f"{'…' if start else ''}{text[start:end]}{more}"
 
 
-def _summary(totals: Totals) -> str:
+def _summary(totals: ReplayTotals) -> str:
     rollouts = amount(totals.statuses.total(), "rollout")
     listed = ", ".join(f"{count} {name}" for name, count in totals.statuses.items())
     told = [f"{amount(totals.equal, 'reply', 'replies')} equal"]

@@ -18,15 +18,15 @@ from ipistate.cli.exits import LEGEND, RefusedInputError, refusing, shown
 from ipistate.cli.files import (
     check_one_stdin,
     numbered_lines,
-    read_tasks,
     size_of,
+    task_index,
 )
 from ipistate.cli.output_files import check_writable, output_file
 from ipistate.cli.progress import Reading, reading
-from ipistate.cli.rollouts import TaskIndex, complete, with_world
 from ipistate.cli.terminal import amount, emit, note
 from ipistate.errors import SchemaError
 from ipistate.report import Here, Processes, ReportLine, Source, write
+from ipistate.scoring import TaskIndex, with_injection, with_world
 
 
 if TYPE_CHECKING:
@@ -195,11 +195,11 @@ def _workers(
 
 
 def _completing(tasks: str | None) -> Callable[[JsonObject], JsonObject]:
-    return partial(_completed, TaskIndex(read_tasks(tasks) if tasks else ()))
+    return partial(_completed, task_index(tasks))
 
 
 def _completed(index: TaskIndex, row: JsonObject) -> JsonObject:
-    whole = complete(row, index)
+    whole = with_injection(row, index)
     return with_world(row if isinstance(whole, str) else whole, index)
 
 

@@ -13,10 +13,10 @@ from ipistate.report.chunk import (
     IndexEntry,
     ReportLine,
     place_of,
-    read_row,
 )
 from ipistate.report.rollout import DIMENSIONS
 from ipistate.report.tally import Groups
+from ipistate.scoring import read_rollout
 
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _unfinished(
     last: dict[str, ReportLine] = {}
     for line in failures:
         try:
-            where = place_of(read_row(line.text))
+            where = place_of(read_rollout(line.text))
         except IpiStateError:
             yield line  # whoever reads it says what is wrong
             continue

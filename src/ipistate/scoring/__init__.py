@@ -6,11 +6,24 @@ Everything here judges values; nothing plays or stores an episode.
 from ipistate.scoring.audit import Judged, RowAudit, audit
 from ipistate.scoring.divergence import Divergence
 from ipistate.scoring.effects.report import Effects, WorldChange, assess
+from ipistate.scoring.effects_summary import (
+    AssessedRollout,
+    EffectsSummary,
+    summaries,
+)
 from ipistate.scoring.injection import Injection
 from ipistate.scoring.metrics import aggregate, report
 from ipistate.scoring.renaming import Renaming
+from ipistate.scoring.replayed import Replayed, ReplayTotals, replay_rollout
+from ipistate.scoring.rescored import Rescored, rescore, rescore_with_effects
 from ipistate.scoring.resistance import Resistance, resistance, wilson
 from ipistate.scoring.retrace import Executed, Refusal, Retrace, retrace
+from ipistate.scoring.stored_rollouts import (
+    TaskIndex,
+    read_rollout,
+    with_injection,
+    with_world,
+)
 from ipistate.scoring.task import Task, check_rows
 from ipistate.scoring.traces import (
     TRUNCATED,
@@ -26,18 +39,24 @@ from ipistate.scoring.verify_request import SeededRequest, VerifyRequest, reply
 
 __all__ = [
     "TRUNCATED",
+    "AssessedRollout",
     "Divergence",
     "Effects",
+    "EffectsSummary",
     "Executed",
     "Injection",
     "Judged",
     "Refusal",
     "Renaming",
+    "ReplayTotals",
+    "Replayed",
+    "Rescored",
     "Resistance",
     "Retrace",
     "RowAudit",
     "SeededRequest",
     "Task",
+    "TaskIndex",
     "TracedCall",
     "Trajectories",
     "Verdict",
@@ -51,10 +70,17 @@ __all__ = [
     "calls_of_items",
     "check_rows",
     "read_arguments",
+    "read_rollout",
+    "replay_rollout",
     "reply",
     "report",
+    "rescore",
+    "rescore_with_effects",
     "resistance",
     "retrace",
+    "summaries",
     "verify",
     "wilson",
+    "with_injection",
+    "with_world",
 ]
