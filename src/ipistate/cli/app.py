@@ -99,7 +99,7 @@ def cli() -> None:
 
     Data goes to standard output, progress and messages to standard error. With --json
     a verb writes one JSON document.
-    """  # noqa: D301 - click needs the backspace character
+    """
 
 
 def run() -> int:

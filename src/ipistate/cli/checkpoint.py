@@ -10,13 +10,13 @@ import attrs
 import click
 
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
-from ipistate.cli.strictness import strict_tools
+from ipistate.cli.options import AS_JSON, DIRECTORY
+from ipistate.cli.strictness import STRICT_LOGS, Tools
 from ipistate.cli.terminal import amount, emit, plain, stdout_console, table
 from ipistate.errors import CheckpointError
 from ipistate.protocol import SAFE_NAME
 from ipistate.sessions import RecordedCodec, SessionCodec
 from ipistate.storage import KIND, CheckpointDirectory
-from ipistate.tools import TOOLS
 
 
 if TYPE_CHECKING:
@@ -87,10 +87,10 @@ def command() -> None:
 
 
 @command.command(epilog=LEGEND)
-@click.argument("directory", type=click.Path(path_type=Path))
+@DIRECTORY
 @click.option("--kind", callback=_named, help="Only participants of this kind.")
 @click.option("--instance", callback=_named, help="Only the participant of this name.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+@AS_JSON
 def inspect(
     *,
     directory: Path,
@@ -102,7 +102,7 @@ def inspect(
 
     \b
       ipistate checkpoint inspect /ckpt/step-120
-    """  # noqa: D301
+    """
     found = participants(directory, kind, instance)
     parts = [_read(one, RecordedCodec()) for one in found]
     if as_json:
@@ -115,17 +115,17 @@ def inspect(
 
 
 @command.command(epilog=LEGEND)
-@click.argument("directory", type=click.Path(path_type=Path))
+@DIRECTORY
 @click.option("--kind", callback=_named, help="Only participants of this kind.")
 @click.option("--instance", callback=_named, help="Only the participant of this name.")
-@click.option("--strict", is_flag=True, help="Execute logs with strict arguments.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+@STRICT_LOGS
+@AS_JSON
 def verify(
     *,
     directory: Path,
     kind: str | None,
     instance: str | None,
-    strict: bool,
+    tools: Tools,
     as_json: bool,
 ) -> None:
     """Check what a restore of DIRECTORY would check, record by record.
@@ -135,8 +135,7 @@ def verify(
 
     \b
       ipistate checkpoint verify /ckpt/step-120
-    """  # noqa: D301
-    tools = strict_tools("checkpoint verify --strict") if strict else TOOLS
+    """
     found = participants(directory, kind, instance)
     parts = [_read(one, SessionCodec(tools)) for one in found]
     if as_json:

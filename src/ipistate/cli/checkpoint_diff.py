@@ -12,6 +12,7 @@ import click
 from ipistate.cli.checkpoint import participants
 from ipistate.cli.diff import document, summary
 from ipistate.cli.exits import LEGEND, Exit, refusing
+from ipistate.cli.options import AS_JSON
 from ipistate.cli.terminal import amount, emit, note, one_line
 from ipistate.kernel import Diff, JsonObject, trusted_array, trusted_object
 from ipistate.kernel import diff as changes
@@ -91,7 +92,7 @@ class ComparedPart:
 @click.command("diff", epilog=LEGEND)
 @click.argument("before", metavar="A", type=click.Path(path_type=Path))
 @click.argument("after", metavar="B", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+@AS_JSON
 @click.pass_context
 def diff(ctx: click.Context, *, before: Path, after: Path, as_json: bool) -> None:
     """Show what changed in each session from checkpoint A to checkpoint B.
@@ -102,7 +103,7 @@ def diff(ctx: click.Context, *, before: Path, after: Path, as_json: bool) -> Non
 
     \b
       ipistate checkpoint diff /ckpt/step-120 /ckpt/step-140
-    """  # noqa: D301
+    """
     parts = [*_parts(before, after)]
     compared = [(part, tuple(part.sessions())) for part in parts]
     counts = Counter(one.status for _, sessions in compared for one in sessions)

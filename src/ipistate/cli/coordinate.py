@@ -37,7 +37,7 @@ def status(deployment: Deployment) -> None:
 
     \b
       ipistate checkpoint status --url http://localhost:8000 --token-file token.txt
-    """  # noqa: D301
+    """
 
     async def work(coordinator: Coordinator, _: float) -> Told:
         answers = (await coordinator.status()).answers
@@ -74,7 +74,7 @@ def prepare(deployment: Deployment, checkpoint_id: str) -> None:
     \b
       ipistate checkpoint prepare step-120 --url http://localhost:8000 \\
         --token-file token.txt --without-model
-    """  # noqa: D301
+    """
 
     async def work(coordinator: Coordinator, deadline: float) -> Told:
         prepared = await coordinator.prepare(checkpoint_id, deadline)
@@ -126,7 +126,7 @@ def commit(
     \b
       ipistate checkpoint commit step-120 /ckpt/step-120 --episodes keys.txt \\
         --url http://localhost:8000 --token-file token.txt --without-model
-    """  # noqa: D301
+    """
     if everything and episodes:
         raise click.UsageError("--everything names no episodes")
     named = None if everything else some(episodes)
@@ -213,7 +213,7 @@ def restore(
     \b
       ipistate checkpoint restore restore-1 /ckpt/step-120 -e ipi-7 -e ipi-9-a1 \\
         --url http://localhost:8000 --token-file token.txt --without-model
-    """  # noqa: D301
+    """
     named = some(episodes)
 
     async def work(coordinator: Coordinator, deadline: float) -> Told:

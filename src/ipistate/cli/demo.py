@@ -102,7 +102,7 @@ Demo: TypeAlias = "Callable[[Sequence[DemoRollout], Workplace, DemoWatcher], Cor
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep the checkpoint, the server logs and the result rows in this directory.",
 )
-def command(  # noqa: PLR0913 - one for each option
+def command(
     *,
     tasks: str | None,
     rollouts: int,
@@ -132,7 +132,7 @@ def command(  # noqa: PLR0913 - one for each option
       ipistate demo --results rollouts.jsonl
       ipistate demo --full --sessions 1000
       ipistate demo --rounds 50
-    """  # noqa: D301
+    """
     if full and rounds is not None:
         raise click.UsageError("--full and --rounds are two demos; choose one")
     if results is not None and rounds is not None:

@@ -14,6 +14,7 @@ import click
 from ipistate.cli.exits import Exit, RefusedInputError
 from ipistate.cli.interrupt import run_interruptibly
 from ipistate.cli.operation_table import Told
+from ipistate.cli.options import AS_JSON
 from ipistate.cli.terminal import note
 from ipistate.cli.tokens import secret_of
 from ipistate.clients import ControlClient, Coordinator, discover_urls
@@ -131,9 +132,9 @@ def with_deployment(function: Callable[..., None]) -> Callable[..., None]:
         metavar="NAME",
         help="Environment variable with the token, instead of a file.",
     )
-    @click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+    @AS_JSON
     @wraps(function)
-    def called(  # noqa: PLR0913 - one parameter for each option
+    def called(
         *,
         urls: tuple[str, ...],
         token_file: Path | None,

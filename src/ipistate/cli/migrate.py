@@ -13,12 +13,12 @@ import click
 
 from ipistate.cli.checkpoint import GYM, participants
 from ipistate.cli.exits import LEGEND, RefusedInputError, refusing
-from ipistate.cli.strictness import strict_tools
+from ipistate.cli.options import AS_JSON, DIRECTORY
+from ipistate.cli.strictness import STRICT_LOGS, Tools
 from ipistate.cli.terminal import amount, emit, note, plain
 from ipistate.protocol import EncodedStates
 from ipistate.sessions import IPICheckpointState, RecordedSession, SessionCodec
 from ipistate.storage import KIND, CheckpointDirectory, StopFlag
-from ipistate.tools import TOOLS
 
 
 if TYPE_CHECKING:
@@ -76,15 +76,20 @@ class MigratingPart:
 
 
 @click.command(epilog=LEGEND)
-@click.argument("directory", type=click.Path(path_type=Path))
+@DIRECTORY
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option(
     "--to", "version", type=click.Choice(VERSIONS), required=True, help="The version."
 )
-@click.option("--strict", is_flag=True, help="Execute logs with strict arguments.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+@STRICT_LOGS
+@AS_JSON
 def migrate(
-    *, directory: Path, out: Path, version: str, strict: bool, as_json: bool
+    *,
+    directory: Path,
+    out: Path,
+    version: str,
+    tools: Tools,
+    as_json: bool,
 ) -> None:
     """Write the checkpoint in DIRECTORY to OUT, its states in another version.
 
@@ -94,10 +99,9 @@ def migrate(
 
     \b
       ipistate checkpoint migrate /ckpt/step-120 /ckpt/step-120-v2 --to 2
-    """  # noqa: D301
+    """
     if directory.resolve() in out.resolve().parents:
         raise RefusedInputError(f"{out}: is inside {directory}, which stays as it is")
-    tools = strict_tools("checkpoint migrate --strict") if strict else TOOLS
     codec = codec_of(version, tools)
     parts = [_read(one, codec) for one in participants(directory, None, None)]
     with _made(out) as hidden:

@@ -187,7 +187,7 @@ def with_policy(function: Callable[..., None]) -> Callable[..., None]:
         help="For openai: most requests under way at a time.",
     )
     @wraps(function)
-    def called(  # noqa: PLR0913 - one parameter for each option
+    def called(
         *,
         policy: str,
         trajectories: Path | None,

@@ -8,12 +8,12 @@ import click
 
 from ipistate.cli.exits import LEGEND, Exit
 from ipistate.cli.files import check_one_stdin, numbered_lines, size_of, task_index
+from ipistate.cli.options import AS_JSON
 from ipistate.cli.progress import reading
-from ipistate.cli.strictness import strict_tools
+from ipistate.cli.strictness import STRICT, Tools
 from ipistate.cli.terminal import amount, emit
 from ipistate.kernel import JsonObject, trusted_array, trusted_object
 from ipistate.scoring import Replayed, ReplayTotals, replay_rollout
-from ipistate.tools import TOOLS
 
 
 if TYPE_CHECKING:
@@ -30,20 +30,16 @@ _AFTER: Final = 80
     metavar="FILE",
     help="Task rows with the worlds of rollouts that were stored without.",
 )
-@click.option(
-    "--strict",
-    is_flag=True,
-    help="Refuse arguments that are not what the tool's schema says.",
-)
+@STRICT
 @click.option("--diff", is_flag=True, help="Show what each call changed in the world.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+@AS_JSON
 @click.pass_context
-def command(  # noqa: PLR0913 - one parameter for each option
+def command(
     ctx: click.Context,
     *,
     file: str,
     tasks: str | None,
-    strict: bool,
+    tools: Tools,
     diff: bool,
     as_json: bool,
 ) -> None:
@@ -62,9 +58,8 @@ def command(  # noqa: PLR0913 - one parameter for each option
     \b
       ipistate replay rollouts.jsonl --tasks tasks.jsonl
       ipistate replay rollouts.jsonl --diff
-    """  # noqa: D301
+    """
     check_one_stdin(file, tasks)
-    tools = strict_tools("replay --strict") if strict else TOOLS
     index, totals = task_index(tasks), ReplayTotals()
     written = Replayed.to_document_with_changes if diff else Replayed.to_document
     told = _told_with_changes if diff else _told

@@ -67,7 +67,7 @@ _MOST_PROCESSES: Final = 8
 @click.option(
     "--json", "as_json", is_flag=True, help="Write the figures as one JSON document."
 )
-def command(  # noqa: PLR0913 - one for each option
+def command(
     *,
     files: tuple[str, ...],
     output: str | None,
@@ -94,7 +94,7 @@ def command(  # noqa: PLR0913 - one for each option
       ipistate report rollouts.jsonl -o report.html
       ipistate report before.jsonl after.jsonl -o report.html --title 'Two models'
       ipistate report rollouts.jsonl --json
-    """  # noqa: D301
+    """
     if output is None and not as_json:
         raise click.UsageError("say where the page goes with -o FILE, or give --json")
     check_one_stdin(*files, tasks)

@@ -14,6 +14,7 @@ import click
 
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
 from ipistate.cli.interrupt import run_stoppably
+from ipistate.cli.options import AS_JSON
 from ipistate.cli.output_files import check_writable
 from ipistate.cli.policies import Chosen, with_policy
 from ipistate.cli.run_progress import RunProgress, run_progress
@@ -129,8 +130,8 @@ _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
     metavar="NAME",
     help="Environment variable with it, instead of a file.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
-def command(  # noqa: PLR0913 - one for each option
+@AS_JSON
+def command(
     chosen: Chosen,
     *,
     tasks: Path,
@@ -164,7 +165,7 @@ def command(  # noqa: PLR0913 - one for each option
         --model-url http://localhost:8000/v1 --model MODEL --num-repeats 4 \\
         --checkpoint-dir checkpoints
       ipistate run ... --resume
-    """  # noqa: D301
+    """
     _check_files(tasks, output)
     token = secret_of(token_file, token_env)
     _check_together(url, token, checkpoint_dir, effects=effects)

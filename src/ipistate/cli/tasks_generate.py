@@ -97,7 +97,7 @@ def _domains(ctx: click.Context, param: click.Parameter, value: str) -> tuple[st
     "named after that of the rows: tasks.trajectories.jsonl for tasks.jsonl.",
 )
 @click.option("--force", is_flag=True, help="Write files anew that exist already.")
-def command(  # noqa: PLR0913 - one for each option
+def command(
     *,
     domains: tuple[str, ...],
     count: int,
@@ -117,7 +117,7 @@ def command(  # noqa: PLR0913 - one for each option
       ipistate tasks generate --count 900 --seed 7 -o tasks.jsonl
       ipistate tasks generate --domain hr,legal --size 2k-50k -o tasks.jsonl --force
       ipistate tasks generate --count 10 -o - | ipistate tasks stats -
-    """  # noqa: D301
+    """
     ways = trajectories or beside(output)
     if ways == output:
         raise click.UsageError("--trajectories and --output are one file; name two")

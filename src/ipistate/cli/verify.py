@@ -10,6 +10,7 @@ import click
 from ipistate.cli.effects import summary_table, told
 from ipistate.cli.exits import LEGEND, Exit
 from ipistate.cli.files import check_one_stdin, numbered_lines, task_index
+from ipistate.cli.options import AS_JSON
 from ipistate.cli.terminal import amount, emit, plain, stdout_console
 from ipistate.scoring import rescore, rescore_with_effects, summaries
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Execute each trace on its row's world and report what it did to it.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+@AS_JSON
 @click.pass_context
 def command(
     ctx: click.Context, *, file: str, tasks: str | None, effects: bool, as_json: bool
@@ -51,7 +52,7 @@ def command(
       ipistate verify rollouts.jsonl
       ipistate verify rollouts.jsonl --tasks tasks.jsonl --json
       ipistate verify rollouts.jsonl --effects
-    """  # noqa: D301
+    """
     check_one_stdin(file, tasks)
     index = task_index(tasks)
     judge = rescore_with_effects if effects else rescore
