@@ -3,6 +3,7 @@
 from ipistate.sessions.codec import (
     RecordedCodec,
     SessionCodec,
+    WorldCodec,
     session_from_json,
     session_to_json,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "SessionRangeError",
     "StateCodec",
     "Step",
+    "WorldCodec",
     "session_from_json",
     "session_to_json",
 ]

@@ -38,8 +38,10 @@ if TYPE_CHECKING:
 
     from ipistate.sessions import StateCodec
 
-__all__ = ["KIND", "MANIFEST", "CheckpointDirectory", "StopFlag"]
+__all__ = ["GYM", "KIND", "MANIFEST", "CheckpointDirectory", "StopFlag"]
 
+GYM: Final = "gym"
+"""The directory below which every participant has its own, by kind and name."""
 MANIFEST: Final = "manifest.json"
 MAX_MANIFEST_BYTES: Final = 2**20
 """A manifest is far smaller; a larger file is none, and reading it would take memory."""
@@ -97,7 +99,7 @@ class CheckpointDirectory:
         for name in (self.kind, self.instance):
             if SAFE_NAME.fullmatch(name) is None:
                 raise _invalid(f"{preview(name)} cannot name a participant")
-        return self.root / "gym" / self.kind / self.instance
+        return self.root / GYM / self.kind / self.instance
 
     def write(
         self, checkpoint_id: str, lines: Iterable[bytes], stop: StopFlag
