@@ -24,7 +24,7 @@ from ipistate.tools import TOOLS, Transition, call_tool
     metavar="JSON",
     default="{}",
     show_default=True,
-    help="Arguments as a model would send them.",
+    help="The call's arguments, a JSON object as a model would send it.",
 )
 @click.option(
     "-e",

@@ -43,10 +43,12 @@ def _named(_: click.Context, __: click.Parameter, value: str | None) -> str | No
 
 
 _KIND_OPTION: Final = click.option(
-    "--kind", callback=_named, help="Only participants of this kind."
+    "--kind",
+    callback=_named,
+    help="Look only at participants of this kind, as resources.",
 )
 _INSTANCE_OPTION: Final = click.option(
-    "--instance", callback=_named, help="Only the participant of this name."
+    "--instance", callback=_named, help="Look only at the participant of this name."
 )
 
 
@@ -67,7 +69,16 @@ class _Group(click.Group):
 
 @click.group("checkpoint", cls=_Group, epilog=LEGEND)
 def command() -> None:
-    """Look into a checkpoint directory and check it; drive checkpoints of servers."""
+    """Look into a checkpoint directory and check it; drive checkpoints of servers.
+
+    A checkpoint directory holds a file of session records and a manifest for each
+    participant. inspect, verify, diff and migrate read such files and need no server;
+    the others call the control plane of running servers, with its bearer token.
+
+    \b
+      ipistate checkpoint verify /ckpt/step-120
+      ipistate checkpoint status --url http://localhost:8000 --token-file token.txt
+    """
 
 
 @command.command(epilog=LEGEND)

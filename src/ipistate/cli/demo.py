@@ -65,18 +65,19 @@ Demo: TypeAlias = "Callable[[Sequence[DemoRollout], Workplace, DemoWatcher], Cor
 @click.option(
     "--sessions",
     type=click.IntRange(1, 10_000),
-    help="How many sessions are live at the checkpoint; goes before --rollouts.",
+    help="How many sessions are live at the checkpoint; --rollouts then does not count.",
 )
 @click.option(
     "--full",
     is_flag=True,
-    help="Kill twice, with a checkpoint of what nobody has continued in between, and "
-    "retire some rollouts, which start over.",
+    help="Kill twice, with a checkpoint in between of sessions that were restored and "
+    "not continued, and retire some rollouts, which start over.",
 )
 @click.option(
     "--rounds",
     type=click.IntRange(1, 10_000),
-    help="Kill this often, at random moments of a commit or a restore, instead.",
+    help="Instead, kill a server in each of so many rounds, at random moments of a "
+    "commit or a restore.",
 )
 @click.option(
     "--seed",

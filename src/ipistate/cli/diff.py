@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 @click.command("diff", epilog=LEGEND)
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
-@click.option("--patch", is_flag=True, help="Write a JSON Patch (RFC 6902).")
+@click.option(
+    "--patch", is_flag=True, help="Write the changes as a JSON Patch (RFC 6902)."
+)
 @AS_JSON
 @click.pass_context
 def command(

@@ -50,7 +50,7 @@ def check_one_stdin(*names: str | None) -> None:
 
 
 def size_of(name: str) -> int | None:
-    """Return a file's length in bytes, None if nobody can know it yet."""
+    """Return a file's length in bytes, None if that cannot be known yet."""
     with suppress(OSError):
         if name != "-" and (file := Path(name)).is_file():
             return file.stat().st_size

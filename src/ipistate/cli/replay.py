@@ -28,7 +28,7 @@ _AFTER: Final = 80
 @click.option(
     "--tasks",
     metavar="FILE",
-    help="Task rows with the worlds of rollouts that were stored without.",
+    help="Task rows, for rollouts that were stored without their environment.",
 )
 @STRICT
 @click.option("--diff", is_flag=True, help="Show what each call changed in the world.")
@@ -50,8 +50,8 @@ def command(
     rollout's own member "environment", or that of the task row of --tasks that has its
     prompt, if there is no doubt. Ids that tools mint are compared by renaming.
 
-    A call whose arguments are not a JSON object is executed by nobody; it is reported,
-    and the next one goes on. The first reply of a rollout that differs ends it, and is
+    A call whose arguments are not a JSON object is not executed; it is reported, and the
+    next one goes on. The first reply of a rollout that differs ends it, and is
     shown with both texts around the difference; with --json they are whole. Exit code
     1: a reply differs; 3: a line that is not a rollout.
 

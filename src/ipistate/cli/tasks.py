@@ -26,7 +26,15 @@ if TYPE_CHECKING:
 
 @click.group("tasks", epilog=LEGEND)
 def command() -> None:
-    """Generate, check, audit and count task rows; list and show the built-in ones."""
+    """Generate, check, audit and count task rows; list and show the built-in ones.
+
+    A task row is a line of JSON: a world with an injected text in it, what the user asks
+    for, and how to tell that an agent followed the injection.
+
+    \b
+      ipistate tasks generate --count 900 --seed 7 -o tasks.jsonl
+      ipistate tasks check tasks.jsonl
+    """
 
 
 for _verb in (audit, generate, stats):
@@ -72,7 +80,11 @@ def check(ctx: click.Context, *, file: str, as_json: bool) -> None:
 @command.command("list", epilog=LEGEND)
 @AS_JSON
 def list_rows(*, as_json: bool) -> None:
-    """List the built-in task rows."""
+    """List the built-in task rows.
+
+    \b
+      ipistate tasks list
+    """
     rows = [_summary(script) for script in builtin_scripts()]
     if as_json:
         emit(rows)

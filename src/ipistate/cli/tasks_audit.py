@@ -10,7 +10,7 @@ import click
 from rich.progress import MofNCompleteColumn
 
 from ipistate.cli.exits import LEGEND, Exit, refusing
-from ipistate.cli.files import numbered_lines, read_tasks
+from ipistate.cli.files import read_rows, read_tasks
 from ipistate.cli.options import AS_JSON
 from ipistate.cli.progress import bar
 from ipistate.cli.terminal import amount, emit, note, plain, stdout_console, table
@@ -83,13 +83,14 @@ def _given(file: str, trajectories: str | None) -> _Given:
 
 
 def _trajectories(file: str | None, rows: int) -> Mapping[int, Trajectories]:
-    found: list[Trajectories] = []
+    def of_these_rows(line: bytes) -> Trajectories:
+        found = Trajectories.from_json(line)
+        by_row([found], rows)
+        return found
+
     if file is None:
         return {}
-    for number, line in numbered_lines(file):
-        with refusing(f"{file}, line {number}"):
-            found.append(Trajectories.from_json(line))
-            by_row(found[-1:], rows)
+    found = [*read_rows(file, of_these_rows)]
     with refusing(file):
         return by_row(found, rows)
 

@@ -66,7 +66,7 @@ def _domains(ctx: click.Context, param: click.Parameter, value: str) -> tuple[st
     type=click.IntRange(1, 10_000_000),
     default=90,
     show_default=True,
-    help="How many rows.",
+    help="How many rows to generate.",
 )
 @click.option(
     "--seed",
@@ -110,7 +110,7 @@ def command(
     """Generate task rows and their reference trajectories.
 
     Row n depends on the seed, n and the other options, so a longer file begins with the
-    shorter one. Everybody in a row is invented; addresses use reserved domains. A file
+    shorter one. The people in a row are invented; addresses use reserved domains. A file
     appears when all of it is written.
 
     \b

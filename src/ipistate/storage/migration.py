@@ -56,8 +56,8 @@ class MigratingParticipant:
 class NewCheckpoint:
     """A checkpoint directory that appears when all of its participants are written.
 
-    Until it is published they stand below a hidden directory, so that whoever ends the
-    process leaves nothing that could be taken for a checkpoint.
+    Until it is published they stand below a hidden directory, so that a process that
+    dies before leaves nothing that could be taken for a checkpoint.
     """
 
     out: Path
