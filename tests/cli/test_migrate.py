@@ -10,13 +10,13 @@ import sys
 import pytest
 
 from ipistate import Session, encode
-from ipistate.cli import migrate as module
 from ipistate.generate import builtin
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.records import EncodedStates, SessionRecord
 from ipistate.sessions.codec import SessionCodec
 from ipistate.sessions.state import EnvironmentCodec
 from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
+from ipistate.storage.migration import NewCheckpoint
 from ipistate.tools import TOOLS
 from ipistate.tools.strict import strict
 
@@ -159,7 +159,7 @@ def test_nothing_stays_behind_if_writing_fails(run, checkpoint, tmp_path, monkey
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module, "_write", full)
+    monkeypatch.setattr(NewCheckpoint, "add", full)
     result = run("checkpoint", "migrate", checkpoint, tmp_path / "out", "--to", "2")
 
     assert (3, False) == (result.exit_code, (tmp_path / "out").exists())
@@ -187,13 +187,13 @@ def test_it_appears_at_once(run, checkpoint, tmp_path, monkeypatch):
     """Before the last participant is written, nobody takes OUT for a checkpoint."""
     directory = CheckpointDirectory(checkpoint, "other")
     directory.write("step-1", [], StopFlag())
-    looks, write = [], module._write
+    looks, add = [], NewCheckpoint.add
 
     def watched(*arguments):
-        write(*arguments)
+        add(*arguments)
         looks.append(run("checkpoint", "verify", tmp_path / "out").exit_code)
 
-    monkeypatch.setattr(module, "_write", watched)
+    monkeypatch.setattr(NewCheckpoint, "add", watched)
     run("checkpoint", "migrate", checkpoint, tmp_path / "out", "--to", "2")
 
     assert [3, 3] == looks

@@ -13,6 +13,7 @@ import pytest
 
 from ipistate.cli import serve
 from ipistate.server.logs import LogForm
+from ipistate.server.settings import ServerSettings, described_settings
 
 
 @pytest.fixture(autouse=True)
@@ -241,3 +242,27 @@ def test_metrics_need_their_library(run, monkeypatch):
 
     assert 2 == result.exit_code
     assert "ipistate[metrics]" in result.stderr
+
+
+def test_each_setting_has_its_option():
+    """Every setting can be given; names, defaults and texts are those of the settings."""
+    options = {one.name: one for one in serve.command.params}
+    given = serve.command.make_context("serve", []).params
+    for field, about in described_settings():
+        if about.flag is None:
+            assert field.name in {"checkpoint_token", "cookie_secret", "tools"}
+        else:
+            option = options[field.name]
+            shown = (option.opts, option.help, option.metavar, given[field.name])
+
+            assert ([about.flag], about.text, about.unit, field.default) == shown
+
+
+def test_the_manual_describes_each_setting():
+    """The class's docstring has a line for every setting, and still its errors."""
+    text = ServerSettings.__doc__
+
+    assert all(
+        f"{field.name}: {about.text}" in text for field, about in described_settings()
+    )
+    assert "ValueError: " in text

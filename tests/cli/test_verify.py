@@ -6,9 +6,7 @@ import json
 
 import pytest
 
-from ipistate.cli.verify import contradictions
 from ipistate.generate import builtin
-from ipistate.kernel.values import freeze
 
 
 def without(row, *names):
@@ -110,27 +108,6 @@ def test_unscored_row_is_no_finding(run, write, stored):
     assert result.exit_code == 0
     assert "line 1: not scored: it has no injection, and no task rows" in result.stdout
     assert "holds together" in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ({"reward": 1.0, "injection_followed": True}, "injection was followed"),
-        ({"matched_tool": "send_email"}, "was never called"),
-        (
-            {
-                "reward": 1.0,
-                "response": {"incomplete_details": {"reason": "max_output_tokens"}},
-            },
-            "the answer was cut off",
-        ),
-    ],
-)
-def test_contradictions(row, said):
-    """A row that cannot be true is found without its injection."""
-    (found,) = contradictions(freeze(row))
-
-    assert said in found
 
 
 def test_contradiction_is_a_finding(run, write, stored):

@@ -6,26 +6,10 @@ import json
 
 import pytest
 
+from stored import rollout
+
 from ipistate.cli.effects import HEADS
 from ipistate.generate import builtin
-from ipistate.tools.transition import replay
-
-
-def rollout(task, calls, *, reason=None, replies=True):
-    """Return the rollout of an agent that made these calls, as a trainer stores it."""
-    items = []
-    done = replay(task.environment, calls)
-    for number, (call, transition) in enumerate(zip(calls, done, strict=True)):
-        call_id, body = f"call_{number}", json.dumps({"output": transition.output})
-        arguments = json.dumps(call.arguments)
-        made = {"type": "function_call", "name": call.name, "arguments": arguments}
-        items.append({**made, "call_id": call_id})
-        if replies:
-            said = {"type": "function_call_output", "call_id": call_id}
-            items.append({**said, "output": body})
-    details = None if reason is None else {"reason": reason}
-    response = {"output": items, "incomplete_details": details}
-    return {**json.loads(task.to_json()), "response": response}
 
 
 TASK, WAYS = builtin.rows()[1], builtin.trajectories()[1]

@@ -6,11 +6,8 @@ import json
 
 import pytest
 
-from ipistate.cli.files import FileLine
-from ipistate.cli.replayed import replayed
-from ipistate.cli.rollouts import TaskIndex
-from ipistate.cli.verify import score
 from ipistate.demo.run import result_rows
+from ipistate.scoring import TaskIndex, replay_rollout, rescore
 
 
 pytestmark = pytest.mark.once
@@ -26,12 +23,12 @@ def rows(rollouts, recorded):
 def test_all_rollouts_replay_and_score_the_same(rows):
     """No reply diverges, no call is refused, and every verdict is the stored one."""
     nowhere = TaskIndex()
-    again = [replayed(FileLine(1, row), nowhere) for row in rows]
+    again = [replay_rollout(1, row, nowhere) for row in rows]
 
     assert [("same", 0)] * 80 == [(one.status, one.renamed) for one in again]
     assert all(one.equal == one.calls for one in again)
     assert not [call for one in again for call in one.refused()]
-    assert ["same"] * 80 == [score(1, row, nowhere).status for row in rows]
+    assert ["same"] * 80 == [rescore(1, row, nowhere).status for row in rows]
 
 
 def test_every_tampered_reply_is_found_at_its_call(rows):
@@ -43,7 +40,7 @@ def test_every_tampered_reply_is_found_at_its_call(rows):
             changed = json.loads(row)
             item = changed["response"]["output"][position]
             item["output"] = item["output"][:-2] + '!"}'
-            line = FileLine(1, json.dumps(changed).encode())
-            again = replayed(line, TaskIndex())
+            line = json.dumps(changed).encode()
+            again = replay_rollout(1, line, TaskIndex())
 
             assert ("different", number) == (again.status, again.calls)

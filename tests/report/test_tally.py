@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import Effects, resistance
-from ipistate.report.chunk import read_row
 from ipistate.report.rollout import DIMENSIONS, read
 from ipistate.report.tally import MEASURES, Groups, Rate, counted, difference
+from ipistate.scoring import read_rollout
 
 
 TRUNCATED = {"reason": "max_output_tokens"}
@@ -26,7 +26,7 @@ def judged(rollout):
         row = rollout(index, way, **more)
         row["response"] |= response or {}
         kept = {name: value for name, value in row.items() if name not in without}
-        return read(1, read_row(json.dumps(kept).encode()))
+        return read(1, read_rollout(json.dumps(kept).encode()))
 
     return judge
 

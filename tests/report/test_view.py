@@ -7,10 +7,10 @@ import json
 import pytest
 
 from ipistate.report import view as module
-from ipistate.report.chunk import read_row
 from ipistate.report.rollout import read
 from ipistate.report.texts import Texts
 from ipistate.report.view import view
+from ipistate.scoring import read_rollout
 
 
 CALL = {"name": "get_patient_record", "arguments": '{"patient_id": "P-1"}'}
@@ -20,7 +20,7 @@ WORLD = {"patients": {"P-1": {"patient_id": "P-1", "name": "Ada"}}}
 def seen(row):
     """Return the view of a row and a function that gives its texts."""
     texts = Texts()
-    found = view(read(1, read_row(json.dumps(row).encode())), texts)
+    found = view(read(1, read_rollout(json.dumps(row).encode())), texts)
     return found, lambda number: "".join(map(str, texts.kept[number]))
 
 

@@ -27,7 +27,7 @@ from ipistate import (
 )
 from ipistate.kernel.codec import decode_as
 from ipistate.kernel.values import MAX_DEPTH
-from ipistate.sessions.codec import RecordedCodec, SessionCodec
+from ipistate.sessions.codec import RecordedCodec, SessionCodec, WorldCodec
 from ipistate.sessions.log import RecordedSession, without_log
 from ipistate.testing import scenarios
 from ipistate.tools import RECORDS, TOOLS, table_of, tool
@@ -337,6 +337,15 @@ def test_a_recorded_session_is_what_was_written():
     assert V2 == RecordedCodec().encode(recorded)
     assert recorded.log[1].key == "retry-1"
     assert recorded.executed(TOOLS) == session_from_json(V2)
+
+
+def test_worlds_without_their_logs():
+    """Either version is read, its log not executed, and written as the world alone."""
+    for text in (V1, V2):
+        recorded = decode_as(text, WorldCodec().decode)
+        world = IPICheckpointState(recorded.environment).to_json()
+
+        assert world == WorldCodec().encode(recorded)
 
 
 def nested(levels):

@@ -49,16 +49,18 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
 class LazyGroup(click.Group):
     """A group that knows its verbs' names and imports only the one that is called."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+    def list_commands(self, ctx: click.Context) -> list[str]:
         """Name the verbs in the order of the help."""
+        del ctx
         return list(VERBS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a verb's module.
 
         Raises:
             MissingExtraError: A module that it needs is not installed.
         """
+        del ctx
         if cmd_name not in VERBS:
             return None
         try:
@@ -99,7 +101,7 @@ def cli() -> None:
 
     Data goes to standard output, progress and messages to standard error. With --json
     a verb writes one JSON document.
-    """  # noqa: D301 - click needs the backspace character
+    """
 
 
 def run() -> int:
@@ -112,7 +114,7 @@ def run() -> int:
         code = _run()
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of the output has left; there is nobody to tell.
+        # The reader of the output has left and hears no message.
         _let_go(sys.stdout)
         return Exit.FINDINGS
     except OSError as error:
@@ -137,7 +139,7 @@ def _run() -> int:
 
 def _open_closed_streams() -> None:
     # Writing to a closed stream is to fail, and no other file is to get its number.
-    # So is reading from one. Notes that nobody wants are no failure.
+    # So is reading from one. Notes that cannot be read are no failure.
     if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_WRONLY))
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]

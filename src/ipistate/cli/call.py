@@ -9,7 +9,8 @@ import click
 
 from ipistate.cli.exits import LEGEND, Exit, refusing
 from ipistate.cli.files import read_file
-from ipistate.cli.strictness import strict_tools
+from ipistate.cli.options import AS_JSON
+from ipistate.cli.strictness import STRICT, Tools
 from ipistate.cli.terminal import emit, plain
 from ipistate.kernel import Environment, JsonObject, decode, trusted_object
 from ipistate.tools import TOOLS, Transition, call_tool
@@ -23,7 +24,7 @@ from ipistate.tools import TOOLS, Transition, call_tool
     metavar="JSON",
     default="{}",
     show_default=True,
-    help="Arguments as a model would send them.",
+    help="The call's arguments, a JSON object as a model would send it.",
 )
 @click.option(
     "-e",
@@ -38,19 +39,15 @@ from ipistate.tools import TOOLS, Transition, call_tool
     metavar="FILE",
     help="Write the new world to this file, for the next call.",
 )
-@click.option(
-    "--strict",
-    is_flag=True,
-    help="Refuse arguments that are not what the tool's schema says.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
-def command(  # noqa: PLR0913 - one parameter for each option
+@STRICT
+@AS_JSON
+def command(
     *,
     tool: str,
     arguments: str,
     environment: str,
     output: str | None,
-    strict: bool,
+    tools: Tools,
     as_json: bool,
 ) -> None:
     """Call TOOL on a world; print the reply and the new world.
@@ -62,12 +59,11 @@ def command(  # noqa: PLR0913 - one parameter for each option
       ipistate call update_patient_chart -e world.json -o world.json \\
         -a '{"patient_id": "P-1", "notes": "Seen today."}'
       ipistate call get_patient_record -e world.json -a '{"patient_id": "P-1"}' --json
-    """  # noqa: D301
+    """
     with refusing("--arguments"):
         given = decode(arguments)
     with refusing(environment):
         world = Environment.from_json(read_file(environment))
-    tools = strict_tools("call --strict") if strict else TOOLS
     done = call_tool(world, tool, given, tools=tools)
     if as_json:
         emit(_document(done))

@@ -6,24 +6,22 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import attrs
 import click
 
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
-from ipistate.cli.strictness import strict_tools
+from ipistate.cli.options import AS_JSON, DIRECTORY
+from ipistate.cli.strictness import STRICT_LOGS, Tools
 from ipistate.cli.terminal import amount, emit, plain, stdout_console, table
-from ipistate.errors import CheckpointError
 from ipistate.protocol import SAFE_NAME
 from ipistate.sessions import RecordedCodec, SessionCodec
-from ipistate.storage import KIND, CheckpointDirectory
-from ipistate.tools import TOOLS
+from ipistate.storage import GYM, CheckedParticipant, check_participant, participants
 
 
 if TYPE_CHECKING:
-    from ipistate.protocol import Manifest, SessionRecord
-    from ipistate.sessions import RecordedSession, Session, StateCodec
+    from ipistate.protocol import SessionRecord
+    from ipistate.sessions import RecordedSession
+    from ipistate.storage import CheckpointDirectory
 
-GYM: Final = "gym"
 DRIVING: Final = (
     *("status", "prepare", "commit", "renew"),
     *("resume", "restore", "retire", "forget"),
@@ -37,33 +35,21 @@ ELSEWHERE: Final = {
 """Modules of the verbs that are not here."""
 
 
-@attrs.frozen
-class Checked:
-    """A participant's part of a checkpoint: what was read, or why it cannot be."""
-
-    directory: CheckpointDirectory
-    manifest: Manifest | None = None
-    records: tuple[SessionRecord, ...] = ()
-    fault: str | None = None
-    note: str | None = None
-
-    @property
-    def name(self) -> str:
-        """Kind and instance, as the directory has them."""
-        return f"{self.directory.kind}/{self.directory.instance}"
-
-    @property
-    def calls(self) -> int:
-        """Calls in the logs of all sessions; those of version 1 have none."""
-        states = [cast("RecordedSession | Session", one.state) for one in self.records]
-        return sum(len(state.log) for state in states)
-
-
 def _named(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     # A kind and a name are directories, and not paths to other ones.
     if value is not None and SAFE_NAME.fullmatch(value) is None:
         raise click.BadParameter(f"a name matches ^{SAFE_NAME.pattern}$, not {value!a}")
     return value
+
+
+_KIND_OPTION: Final = click.option(
+    "--kind",
+    callback=_named,
+    help="Look only at participants of this kind, as resources.",
+)
+_INSTANCE_OPTION: Final = click.option(
+    "--instance", callback=_named, help="Look only at the participant of this name."
+)
 
 
 class _Group(click.Group):
@@ -83,14 +69,23 @@ class _Group(click.Group):
 
 @click.group("checkpoint", cls=_Group, epilog=LEGEND)
 def command() -> None:
-    """Look into a checkpoint directory and check it; drive checkpoints of servers."""
+    """Look into a checkpoint directory and check it; drive checkpoints of servers.
+
+    A checkpoint directory holds a file of session records and a manifest for each
+    participant. inspect, verify, diff and migrate read such files and need no server;
+    the others call the control plane of running servers, with its bearer token.
+
+    \b
+      ipistate checkpoint verify /ckpt/step-120
+      ipistate checkpoint status --url http://localhost:8000 --token-file token.txt
+    """
 
 
 @command.command(epilog=LEGEND)
-@click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--kind", callback=_named, help="Only participants of this kind.")
-@click.option("--instance", callback=_named, help="Only the participant of this name.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+@DIRECTORY
+@_KIND_OPTION
+@_INSTANCE_OPTION
+@AS_JSON
 def inspect(
     *,
     directory: Path,
@@ -102,9 +97,9 @@ def inspect(
 
     \b
       ipistate checkpoint inspect /ckpt/step-120
-    """  # noqa: D301
-    found = participants(directory, kind, instance)
-    parts = [_read(one, RecordedCodec()) for one in found]
+    """
+    found = participants_in(directory, kind, instance)
+    parts = [check_participant(one, RecordedCodec()) for one in found]
     if as_json:
         emit({"directory": str(directory), "participants": [*map(_document, parts)]})
     else:
@@ -115,17 +110,17 @@ def inspect(
 
 
 @command.command(epilog=LEGEND)
-@click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--kind", callback=_named, help="Only participants of this kind.")
-@click.option("--instance", callback=_named, help="Only the participant of this name.")
-@click.option("--strict", is_flag=True, help="Execute logs with strict arguments.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+@DIRECTORY
+@_KIND_OPTION
+@_INSTANCE_OPTION
+@STRICT_LOGS
+@AS_JSON
 def verify(
     *,
     directory: Path,
     kind: str | None,
     instance: str | None,
-    strict: bool,
+    tools: Tools,
     as_json: bool,
 ) -> None:
     """Check what a restore of DIRECTORY would check, record by record.
@@ -135,22 +130,21 @@ def verify(
 
     \b
       ipistate checkpoint verify /ckpt/step-120
-    """  # noqa: D301
-    tools = strict_tools("checkpoint verify --strict") if strict else TOOLS
-    found = participants(directory, kind, instance)
-    parts = [_read(one, SessionCodec(tools)) for one in found]
+    """
+    found = participants_in(directory, kind, instance)
+    parts = [check_participant(one, SessionCodec(tools)) for one in found]
     if as_json:
         emit({"directory": str(directory), "participants": [*map(_outcome, parts)]})
     else:
         for part in parts:
             said = f"REFUSED {part.fault}" if part.fault else f"ok, {_counted(part)}"
-            click.echo(plain(f"{part.name}: {said}"))
+            click.echo(plain(f"{_name(part)}: {said}"))
     if any(part.fault for part in parts):
         click.get_current_context().exit(Exit.FINDINGS)
 
 
-def participants(
-    root: Path, kind: str | None, instance: str | None
+def participants_in(
+    root: Path, kind: str | None = None, instance: str | None = None
 ) -> list[CheckpointDirectory]:
     """Find the participants below a checkpoint directory, sorted.
 
@@ -158,38 +152,24 @@ def participants(
         RefusedInputError: There is none, or the directory cannot be read.
     """
     with refusing(str(root)):
-        found = [
-            CheckpointDirectory(root, path.name, path.parent.name)
-            for path in sorted((root / GYM).glob("*/*"))
-            if path.is_dir()
-            and kind in {None, path.parent.name}
-            and instance in {None, path.name}
-        ]
+        found = participants(root, kind, instance)
     if not found:
         wanted = f"{root / GYM}/{kind or '*'}/{instance or '*'}"
         raise RefusedInputError(f"no participant at {wanted}: no checkpoint here")
     return found
 
 
-def _read(directory: CheckpointDirectory, codec: StateCodec[Any]) -> Checked:
-    try:
-        if directory.kind != KIND:
-            manifest = directory.read_manifest()
-            note = f"only its manifest was read: kind {directory.kind}"
-            return Checked(directory, manifest, note=note)
-        restorable = directory.read(codec)
-    except CheckpointError as error:
-        return Checked(directory, fault=error.message)
-    return Checked(directory, restorable.manifest, restorable.records)
+def _name(part: CheckedParticipant) -> str:
+    return f"{part.directory.kind}/{part.directory.instance}"
 
 
-def _counted(part: Checked) -> str:
+def _counted(part: CheckedParticipant) -> str:
     sessions = part.note or amount(len(part.records), "session")
     calls = amount(part.calls, "logged call") if part.calls else ""
     return ", ".join(filter(None, [sessions, calls]))
 
 
-def _outcome(part: Checked) -> dict[str, Any]:
+def _outcome(part: CheckedParticipant) -> dict[str, Any]:
     return {
         "kind": part.directory.kind,
         "instance": part.directory.instance,
@@ -201,7 +181,7 @@ def _outcome(part: Checked) -> dict[str, Any]:
     }
 
 
-def _document(part: Checked) -> dict[str, Any]:
+def _document(part: CheckedParticipant) -> dict[str, Any]:
     manifest = None if part.manifest is None else part.manifest.to_document()
     sessions = [*map(_session, part.records)]
     return {**_outcome(part), "manifest": manifest, "sessions": sessions}
@@ -223,13 +203,13 @@ def _session(record: SessionRecord) -> dict[str, Any]:
     }
 
 
-def _show(part: Checked) -> None:
+def _show(part: CheckedParticipant) -> None:
     console = stdout_console()
     if part.manifest is None:
-        click.echo(plain(f"{part.name}: REFUSED {part.fault}"))
+        click.echo(plain(f"{_name(part)}: REFUSED {part.fault}"))
         return
     manifest = part.manifest
-    click.echo(plain(f"{part.name}: checkpoint {manifest.checkpoint_id}"))
+    click.echo(plain(f"{_name(part)}: checkpoint {manifest.checkpoint_id}"))
     counted = amount(manifest.record_count, "record")
     click.echo(f"  {manifest.records_file}, {counted}")
     if part.note is not None:

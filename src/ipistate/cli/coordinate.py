@@ -1,4 +1,4 @@
-"""``ipistate checkpoint prepare`` and its like: drive participants over HTTP."""
+"""``ipistate checkpoint prepare`` and the other verbs that drive participants."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def status(deployment: Deployment) -> None:
 
     \b
       ipistate checkpoint status --url http://localhost:8000 --token-file token.txt
-    """  # noqa: D301
+    """
 
     async def work(coordinator: Coordinator, _: float) -> Told:
         answers = (await coordinator.status()).answers
@@ -74,7 +74,7 @@ def prepare(deployment: Deployment, checkpoint_id: str) -> None:
     \b
       ipistate checkpoint prepare step-120 --url http://localhost:8000 \\
         --token-file token.txt --without-model
-    """  # noqa: D301
+    """
 
     async def work(coordinator: Coordinator, deadline: float) -> Told:
         prepared = await coordinator.prepare(checkpoint_id, deadline)
@@ -126,7 +126,7 @@ def commit(
     \b
       ipistate checkpoint commit step-120 /ckpt/step-120 --episodes keys.txt \\
         --url http://localhost:8000 --token-file token.txt --without-model
-    """  # noqa: D301
+    """
     if everything and episodes:
         raise click.UsageError("--everything names no episodes")
     named = None if everything else some(episodes)
@@ -164,7 +164,15 @@ def commit(
 @ID
 @SECONDS
 def renew(deployment: Deployment, checkpoint_id: str) -> None:
-    """Keep the checkpoint ID open for longer, while it is being published."""
+    """Keep the checkpoint ID open for longer, while it is being published.
+
+    A prepared checkpoint is given up when its lease ends, so that a trainer that died
+    does not stop its participants for good. This begins a new lease.
+
+    \b
+      ipistate checkpoint renew step-120 --seconds 120 \\
+        --url http://localhost:8000 --token-file token.txt
+    """
 
     async def work(coordinator: Coordinator, deadline: float) -> Told:
         answers = (await coordinator.renew(checkpoint_id, deadline)).answers
@@ -181,7 +189,11 @@ def renew(deployment: Deployment, checkpoint_id: str) -> None:
 def resume(deployment: Deployment, checkpoint_id: str) -> None:
     """Reopen all participants after the checkpoint ID; also how it is given up.
 
-    Those that do not answer keep nobody from being reopened; exit code 1 tells.
+    Those that do not answer do not keep the others closed; exit code 1 tells of them.
+
+    \b
+      ipistate checkpoint resume step-120 --url http://localhost:8000 \\
+        --token-file token.txt
     """
 
     async def work(coordinator: Coordinator, deadline: float) -> Told:
@@ -213,7 +225,7 @@ def restore(
     \b
       ipistate checkpoint restore restore-1 /ckpt/step-120 -e ipi-7 -e ipi-9-a1 \\
         --url http://localhost:8000 --token-file token.txt --without-model
-    """  # noqa: D301
+    """
     named = some(episodes)
 
     async def work(coordinator: Coordinator, deadline: float) -> Told:
@@ -244,7 +256,13 @@ def retire(
 ) -> None:
     """Stop attempts and all earlier ones, and free their state.
 
-    Not while a checkpoint is open; after a restore, only with its ID.
+    Late calls of a retired attempt are refused, while its rollout may start over as a
+    later attempt. This is not possible while a checkpoint is open; after a restore, only
+    with its ID.
+
+    \b
+      ipistate checkpoint retire step-120 -e ipi-7 --url http://localhost:8000 \\
+        --token-file token.txt
     """
     named = some(episodes)
 
@@ -264,7 +282,15 @@ def retire(
 def forget(
     deployment: Deployment, checkpoint_id: str, rollouts: tuple[str, ...]
 ) -> None:
-    """Accept retired ROLLOUTS again, once nothing of them can still run."""
+    """Accept retired ROLLOUTS again, once nothing of them can still run.
+
+    Participants remember each retired rollout, which takes a little memory. ROLLOUTS
+    are names without an attempt, as ipi-7.
+
+    \b
+      ipistate checkpoint forget step-120 ipi-7 ipi-9 \\
+        --url http://localhost:8000 --token-file token.txt
+    """
 
     async def work(coordinator: Coordinator, deadline: float) -> Told:
         answers = (await coordinator.forget(checkpoint_id, deadline, rollouts)).answers

@@ -17,8 +17,9 @@ from rich.progress import MofNCompleteColumn
 
 from ipistate.cli.demo_tables import show
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
-from ipistate.cli.files import check_writable, read_tasks
+from ipistate.cli.files import read_tasks
 from ipistate.cli.interrupt import run_interruptibly
+from ipistate.cli.output_files import check_writable
 from ipistate.cli.progress import bar
 from ipistate.cli.terminal import emit, note
 from ipistate.demo import (
@@ -64,18 +65,19 @@ Demo: TypeAlias = "Callable[[Sequence[DemoRollout], Workplace, DemoWatcher], Cor
 @click.option(
     "--sessions",
     type=click.IntRange(1, 10_000),
-    help="How many sessions are live at the checkpoint; goes before --rollouts.",
+    help="How many sessions are live at the checkpoint; --rollouts then does not count.",
 )
 @click.option(
     "--full",
     is_flag=True,
-    help="Kill twice, with a checkpoint of what nobody has continued in between, and "
-    "retire some rollouts, which start over.",
+    help="Kill twice, with a checkpoint in between of sessions that were restored and "
+    "not continued, and retire some rollouts, which start over.",
 )
 @click.option(
     "--rounds",
     type=click.IntRange(1, 10_000),
-    help="Kill this often, at random moments of a commit or a restore, instead.",
+    help="Instead, kill a server in each of so many rounds, at random moments of a "
+    "commit or a restore.",
 )
 @click.option(
     "--seed",
@@ -101,7 +103,7 @@ Demo: TypeAlias = "Callable[[Sequence[DemoRollout], Workplace, DemoWatcher], Cor
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep the checkpoint, the server logs and the result rows in this directory.",
 )
-def command(  # noqa: PLR0913 - one for each option
+def command(
     *,
     tasks: str | None,
     rollouts: int,
@@ -131,7 +133,7 @@ def command(  # noqa: PLR0913 - one for each option
       ipistate demo --results rollouts.jsonl
       ipistate demo --full --sessions 1000
       ipistate demo --rounds 50
-    """  # noqa: D301
+    """
     if full and rounds is not None:
         raise click.UsageError("--full and --rounds are two demos; choose one")
     if results is not None and rounds is not None:

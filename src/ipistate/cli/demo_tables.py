@@ -42,11 +42,11 @@ def show(report: AnyReport) -> None:
     if isinstance(report, FullReport):
         _show_stages(console, report)
     told = _told_in_full(report) if isinstance(report, FullReport) else _told(report)
-    console.print(Text(told, _style(report.ok)))
+    console.print(Text(told, _style(report)))
 
 
-def _style(ok: bool) -> str:  # noqa: FBT001
-    return "bold green" if ok else "bold red"
+def _style(report: AnyReport) -> str:
+    return "bold green" if report.ok else "bold red"
 
 
 def _show_outcomes(console: Console, report: Outcomes) -> None:
@@ -151,7 +151,7 @@ def _show_rounds(console: Console, report: RoundsReport) -> None:
         f"{amount(len(report.rounds), 'round')} with seed {report.seed}: {lost} lost, "
         f"{doubled} doubled, {different} different, {report.seconds:.1f} s"
     )
-    console.print(Text(told, _style(report.ok)))
+    console.print(Text(told, _style(report)))
 
 
 def _rounds_cells(line: RoundsLine) -> list[object]:

@@ -1,4 +1,4 @@
-"""What the verbs that drive checkpoints share: whom they speak to, and how they fail."""
+"""What verbs that drive checkpoints share: their participants, and how they fail."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import click
 from ipistate.cli.exits import Exit, RefusedInputError
 from ipistate.cli.interrupt import run_interruptibly
 from ipistate.cli.operation_table import Told
+from ipistate.cli.options import AS_JSON, token_options
 from ipistate.cli.terminal import note
 from ipistate.cli.tokens import secret_of
 from ipistate.clients import ControlClient, Coordinator, discover_urls
@@ -67,12 +68,14 @@ SECONDS: Final = click.option(
     callback=_check_seconds,
     default=30.0,
     show_default=True,
-    help="How long the participants have.",
+    help="How long the participants have, from now on, before the call counts as "
+    "failed.",
 )
 WITHOUT_MODEL: Final = click.option(
     "--without-model",
     is_flag=True,
-    help="Allow that no model is among them; its token data is then in no checkpoint.",
+    help="Go on although no model is among the participants; the checkpoint is then "
+    "without the model's token data.",
 )
 
 
@@ -86,7 +89,7 @@ class Deployment:
     required: tuple[Kind, ...]
     as_json: bool
 
-    async def everybody(self) -> tuple[Participant, ...]:
+    async def all_participants(self) -> tuple[Participant, ...]:
         """Find every participant.
 
         Raises:
@@ -94,16 +97,16 @@ class Deployment:
         """
         return await discover_urls(self.urls, self.client, required=self.required)
 
-    async def whoever_answers(
+    async def reachable_participants(
         self,
     ) -> tuple[tuple[Participant, ...], tuple[Failure, ...]]:
         """Find the participants that can be found, and what is wrong with the others.
 
         Raises:
-            DiscoveryError: There is nobody.
+            DiscoveryError: None can be found.
         """
         try:
-            return await self.everybody(), ()
+            return await self.all_participants(), ()
         except DiscoveryError as error:
             if not error.found:
                 raise
@@ -111,7 +114,7 @@ class Deployment:
 
 
 def with_deployment(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb the options that say whom to drive, as one ``Deployment``."""
+    """Give a verb the options that name participants, as one ``Deployment``."""
 
     @click.option(
         "--url",
@@ -119,21 +122,12 @@ def with_deployment(function: Callable[..., None]) -> Callable[..., None]:
         multiple=True,
         required=True,
         callback=_check_urls,
-        help="Where a participant listens; once for each.",
+        help="Where a participant listens, as http://HOST:PORT; once for each.",
     )
-    @click.option(
-        "--token-file",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="File with the control plane's bearer token.",
-    )
-    @click.option(
-        "--token-env",
-        metavar="NAME",
-        help="Environment variable with the token, instead of a file.",
-    )
-    @click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+    @token_options("the participants' control planes")
+    @AS_JSON
     @wraps(function)
-    def called(  # noqa: PLR0913 - one parameter for each option
+    def called(
         *,
         urls: tuple[str, ...],
         token_file: Path | None,
@@ -182,7 +176,7 @@ def drive(deployment: Deployment, operation: str, work: Work) -> None:
 
     async def driven() -> Told:
         async with deployment.client:
-            found = await deployment.everybody()
+            found = await deployment.all_participants()
             return await _worked(deployment, found, operation, work)
 
     _show(deployment, operation, driven)
@@ -193,7 +187,7 @@ def drive_reachable(deployment: Deployment, operation: str, work: Work) -> None:
 
     async def driven() -> Told:
         async with deployment.client:
-            found, missing = await deployment.whoever_answers()
+            found, missing = await deployment.reachable_participants()
             _note(missing)
             told = await _worked(deployment, found, operation, work)
             failures = (*missing, *told.failures)
@@ -240,8 +234,10 @@ def _show(
 
 def _undiscovered(operation: str, error: DiscoveryError) -> Told:
     if not error.failures:
-        advice = "; allow it with --without-model" * (error.code == "missing_kind")
-        raise RefusedInputError(error.message + advice) from error
+        message = error.message
+        if error.code == "missing_kind":
+            message += "; allow it with --without-model"
+        raise RefusedInputError(message) from error
     _note(error.failures)
     return Told(operation=operation, ok=False, failures=error.failures)
 

@@ -9,6 +9,7 @@ import click
 
 from ipistate.cli.exits import LEGEND, Exit, refusing
 from ipistate.cli.files import check_one_stdin, read_file
+from ipistate.cli.options import AS_JSON
 from ipistate.cli.terminal import amount, emit, one_line
 from ipistate.errors import json_path
 from ipistate.kernel import (
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
 @click.command("diff", epilog=LEGEND)
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
-@click.option("--patch", is_flag=True, help="Write a JSON Patch (RFC 6902).")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+@click.option(
+    "--patch", is_flag=True, help="Write the changes as a JSON Patch (RFC 6902)."
+)
+@AS_JSON
 @click.pass_context
 def command(
     ctx: click.Context, *, before: str, after: str, patch: bool, as_json: bool
@@ -44,7 +47,7 @@ def command(
       ipistate diff before.json after.json
       ipistate call cancel_appointment -e world.json -a '{"appointment_id": "A-1"}' |
         tail -1 | ipistate diff world.json -
-    """  # noqa: D301
+    """
     check_one_stdin(before, after)
     if patch and as_json:
         raise click.UsageError("--patch is a JSON document of its own, without --json")

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ipistate.cli.exits import refusing
-from ipistate.cli.files import numbered_lines
+from ipistate.cli.files import read_rows
 from ipistate.errors import SchemaError
 from ipistate.protocol import EpisodeId
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 
 def with_episodes(function: Callable[..., None]) -> Callable[..., None]:
@@ -39,7 +38,7 @@ def with_episodes(function: Callable[..., None]) -> Callable[..., None]:
     def called(
         *args: Any, keys: tuple[EpisodeId, ...], file: str | None, **given: Any
     ) -> None:
-        listed = () if file is None else tuple(_listed(file))
+        listed = () if file is None else read_rows(file, _from_line)
         function(*args, episodes=(*keys, *listed), **given)
 
     return called
@@ -63,8 +62,5 @@ def _episodes(_: object, __: object, keys: tuple[str, ...]) -> tuple[EpisodeId, 
         raise click.BadParameter(str(error)) from error
 
 
-def _listed(file: str) -> Iterator[EpisodeId]:
-    for line in numbered_lines(file):
-        with refusing(f"{file}, line {line.number}"):
-            key = line.text.decode("utf-8", "replace").strip()
-            yield EpisodeId.from_capture_key(key)
+def _from_line(line: bytes) -> EpisodeId:
+    return EpisodeId.from_capture_key(line.decode("utf-8", "replace").strip())

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 import click
 
 from ipistate.cli.exits import RefusedInputError, refusing, shown
-from ipistate.scoring import Task
+from ipistate.scoring import Task, TaskIndex
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+
+T = TypeVar("T")
 
 
 class FileLine(NamedTuple):
@@ -48,22 +49,8 @@ def check_one_stdin(*names: str | None) -> None:
         raise click.UsageError("only one input can be standard input")
 
 
-def check_writable(name: str) -> None:
-    """Find out before long work that its result cannot be written; changes nothing.
-
-    Raises:
-        RefusedInputError: No file of this name can be written.
-    """
-    file = Path(name)
-    with refusing(name):
-        exists = file.exists()
-        usable = not file.is_dir() if exists else file.parent.is_dir()
-    if not usable or not os.access(file if exists else file.parent, os.W_OK):
-        raise RefusedInputError(f"{name}: no file can be written here")
-
-
 def size_of(name: str) -> int | None:
-    """Return a file's length in bytes, None if nobody can know it yet."""
+    """Return a file's length in bytes, None if that cannot be known yet."""
     with suppress(OSError):
         if name != "-" and (file := Path(name)).is_file():
             return file.stat().st_size
@@ -97,14 +84,32 @@ def _opened(name: str) -> AbstractContextManager[BinaryIO]:
     return nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb")
 
 
+def read_rows(name: str, read: Callable[[bytes], T]) -> Iterator[T]:
+    """Read a file of JSON Lines; what is wrong with a line is refused with its number.
+
+    Raises:
+        RefusedInputError: ``read`` takes exception to a line, or as ``numbered_lines``.
+    """
+    for number, line in numbered_lines(name):
+        with refusing(f"{shown(name)}, line {number}"):
+            row = read(line)
+        yield row
+
+
 def read_tasks(name: str) -> tuple[Task, ...]:
     """Read every row of a task file.
 
     Raises:
         RefusedInputError: A line is not a task row; the message names the line.
     """
-    tasks: list[Task] = []
-    for number, line in numbered_lines(name):
-        with refusing(f"{shown(name)}, line {number}"):
-            tasks.append(Task.from_json(line))
-    return tuple(tasks)
+    return tuple(read_rows(name, Task.from_json))
+
+
+def task_index(name: str | None) -> TaskIndex:
+    """Read the task rows that ``--tasks`` names, if it does, to find those of rollouts.
+
+    Raises:
+        RefusedInputError: A line is not a task row; the message names the line.
+    """
+    tasks = () if name is None else read_tasks(name)
+    return TaskIndex(tasks, without="no task rows were given (--tasks)")

@@ -22,26 +22,7 @@ def run_interruptibly(work: Coroutine[Any, Any, T]) -> T:
     Raises:
         KeyboardInterrupt: It was interrupted, and has cleaned up.
     """
-    try:
-        return asyncio.run(_attended(work))
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
-
-
-async def _attended(work: Coroutine[Any, Any, T]) -> T:
-    loop, task = asyncio.get_running_loop(), asyncio.create_task(work)
-    for number in SIGNALS:
-        loop.add_signal_handler(number, _cancel_once, task)
-    try:
-        return await task
-    finally:
-        for number in SIGNALS:
-            loop.remove_signal_handler(number)
-
-
-def _cancel_once(task: asyncio.Task[Any]) -> None:
-    if not task.cancelling():
-        task.cancel()
+    return run_stoppably(work, lambda: False)
 
 
 def run_stoppably(work: Coroutine[Any, Any, T], stop: Callable[[], bool]) -> T:
@@ -67,8 +48,9 @@ async def _stoppable(work: Coroutine[Any, Any, T], stop: Callable[[], bool]) -> 
     def heard() -> None:
         nonlocal signals
         signals += 1
-        if signals > 1 or not stop():
-            _cancel_once(task)
+        # Cancelling again would interrupt the clean-up after the first time.
+        if (signals > 1 or not stop()) and not task.cancelling():
+            task.cancel()
 
     for number in SIGNALS:
         loop.add_signal_handler(number, heard)

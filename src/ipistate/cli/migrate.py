@@ -2,89 +2,42 @@
 
 from __future__ import annotations
 
-import shutil
-
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any
 
-import attrs
 import click
 
-from ipistate.cli.checkpoint import GYM, participants
+from ipistate.cli.checkpoint import participants_in
 from ipistate.cli.exits import LEGEND, RefusedInputError, refusing
-from ipistate.cli.strictness import strict_tools
+from ipistate.cli.options import AS_JSON, DIRECTORY
+from ipistate.cli.strictness import STRICT_LOGS, Tools
 from ipistate.cli.terminal import amount, emit, note, plain
-from ipistate.protocol import EncodedStates
-from ipistate.sessions import IPICheckpointState, RecordedSession, SessionCodec
-from ipistate.storage import KIND, CheckpointDirectory, StopFlag
-from ipistate.tools import TOOLS
+from ipistate.sessions import SessionCodec, WorldCodec
+from ipistate.storage import MigratingParticipant, NewCheckpoint
 
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator
 
-    from ipistate.kernel import Adopt
-    from ipistate.protocol import Restorable
-    from ipistate.sessions import Session, StateCodec
-    from ipistate.tools import Tool
-
-
-@attrs.frozen
-class WorldCodec:
-    """Reads sessions of either version and writes version 1: only their worlds."""
-
-    def encode(self, state: RecordedSession) -> bytes:
-        """Write the world now."""
-        return IPICheckpointState(state.environment).to_json()
-
-    def decode(self, tree: Any, adopt: Adopt) -> RecordedSession:
-        """Read a session without executing its log, which is dropped anyway.
-
-        Raises:
-            SchemaError: The tree is not a valid session.
-        """
-        return RecordedSession.from_tree(tree, adopt)
-
-
-VERSIONS: Final = ("1", "2")
-
-
-def codec_of(version: str, tools: Mapping[str, Tool]) -> StateCodec[Any]:
-    """Return what reads states of either version and writes this one.
-
-    Args:
-        version: One of ``VERSIONS``.
-        tools: What executes logs again, if this version has them.
-    """
-    return WorldCodec() if version == "1" else SessionCodec(tools)
-
-
-@attrs.frozen
-class MigratingPart:
-    """A participant's part of a checkpoint, read in whole before anything is written."""
-
-    directory: CheckpointDirectory
-    read: Restorable | None
-    """None if it is of another kind, and only its manifest was looked at."""
-
-    @property
-    def logs(self) -> list[int]:
-        """How many calls the log of each session has."""
-        records = () if self.read is None else self.read.records
-        return [len(cast("RecordedSession | Session", r.state).log) for r in records]
+    from ipistate.sessions import StateCodec
+    from ipistate.storage import CheckpointDirectory
 
 
 @click.command(epilog=LEGEND)
-@click.argument("directory", type=click.Path(path_type=Path))
+@DIRECTORY
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option(
-    "--to", "version", type=click.Choice(VERSIONS), required=True, help="The version."
+    "--to",
+    "version",
+    type=click.Choice(["1", "2"]),
+    required=True,
+    help="The version to write: 1 has the world of each session, 2 its log of calls.",
 )
-@click.option("--strict", is_flag=True, help="Execute logs with strict arguments.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+@STRICT_LOGS
+@AS_JSON
 def migrate(
-    *, directory: Path, out: Path, version: str, strict: bool, as_json: bool
+    *, directory: Path, out: Path, version: str, tools: Tools, as_json: bool
 ) -> None:
     """Write the checkpoint in DIRECTORY to OUT, its states in another version.
 
@@ -94,62 +47,43 @@ def migrate(
 
     \b
       ipistate checkpoint migrate /ckpt/step-120 /ckpt/step-120-v2 --to 2
-    """  # noqa: D301
+    """
     if directory.resolve() in out.resolve().parents:
         raise RefusedInputError(f"{out}: is inside {directory}, which stays as it is")
-    tools = strict_tools("checkpoint migrate --strict") if strict else TOOLS
-    codec = codec_of(version, tools)
-    parts = [_read(one, codec) for one in participants(directory, None, None)]
-    with _made(out) as hidden:
-        for part in parts:
-            with refusing(str(out)):
-                _write(part, hidden, codec)
+    codec: StateCodec[Any] = WorldCodec() if version == "1" else SessionCodec(tools)
+    parts = [_read(one, codec) for one in participants_in(directory)]
+    with _published(out) as new:
+        with refusing(str(out)):
+            for part in parts:
+                new.add(part, codec)
         # Output that cannot be written is a failure, too, after which OUT is not there.
         _tell(out, parts, as_json=as_json)
         if version == "1":
             _warn([length for part in parts for length in part.logs])
 
 
-def _read(directory: CheckpointDirectory, codec: StateCodec[Any]) -> MigratingPart:
+def _read(
+    directory: CheckpointDirectory, codec: StateCodec[Any]
+) -> MigratingParticipant:
     with refusing(f"{directory.kind}/{directory.instance}"):
-        if directory.kind == KIND:
-            return MigratingPart(directory, directory.read(codec))
-        directory.read_manifest()
-        return MigratingPart(directory, None)
+        return MigratingParticipant.of(directory, codec)
 
 
 @contextmanager
-def _made(out: Path) -> Generator[Path]:
-    # It appears at once, so whoever kills this leaves nothing that looks whole.
-    hidden = out / ".incomplete"
+def _published(out: Path) -> Generator[NewCheckpoint]:
+    new = NewCheckpoint(out)
     with refusing(str(out)):
-        out.mkdir()
+        new.begin()
     try:
+        yield new
         with refusing(str(out)):
-            hidden.mkdir()
-        yield hidden
-        with refusing(str(out)):
-            (hidden / GYM).rename(out / GYM)
-            hidden.rmdir()
+            new.publish()
     except BaseException:
-        # No half of a checkpoint stays behind.
-        shutil.rmtree(out, ignore_errors=True)
+        new.discard()
         raise
 
 
-def _write(part: MigratingPart, out: Path, codec: StateCodec[Any]) -> None:
-    source = part.directory
-    if part.read is None:
-        below = Path(GYM, source.kind, source.instance)
-        hidden = shutil.ignore_patterns(".*")
-        shutil.copytree(source.root / below, out / below, ignore=hidden)
-        return
-    lines = EncodedStates(codec).lines(part.read.records)
-    target = CheckpointDirectory(out, source.instance, source.kind)
-    target.write(part.read.manifest.checkpoint_id, lines, StopFlag())
-
-
-def _tell(out: Path, parts: list[MigratingPart], *, as_json: bool) -> None:
+def _tell(out: Path, parts: list[MigratingParticipant], *, as_json: bool) -> None:
     if as_json:
         emit({"directory": str(out), "participants": [_document(one) for one in parts]})
     else:
@@ -157,7 +91,7 @@ def _tell(out: Path, parts: list[MigratingPart], *, as_json: bool) -> None:
             click.echo(plain(_line(part)))
 
 
-def _document(part: MigratingPart) -> dict[str, object]:
+def _document(part: MigratingParticipant) -> dict[str, object]:
     return {
         "kind": part.directory.kind,
         "instance": part.directory.instance,
@@ -167,7 +101,7 @@ def _document(part: MigratingPart) -> dict[str, object]:
     }
 
 
-def _line(part: MigratingPart) -> str:
+def _line(part: MigratingParticipant) -> str:
     said = "copied" if part.read is None else amount(len(part.logs), "session")
     return f"{part.directory.kind}/{part.directory.instance}: {said}"
 

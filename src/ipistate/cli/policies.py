@@ -14,7 +14,8 @@ import attrs
 import click
 
 from ipistate.cli.exits import RefusedInputError, refusing
-from ipistate.cli.files import numbered_lines
+from ipistate.cli.files import read_rows
+from ipistate.cli.options import FILE
 from ipistate.errors import SchemaError
 from ipistate.kernel import EMPTY_OBJECT, JsonObject
 from ipistate.policies import (
@@ -102,10 +103,7 @@ class Chosen:
 
 
 def _read(path: Path, rows: int) -> dict[int, Trajectories]:
-    ways: list[Trajectories] = []
-    for number, line in numbered_lines(str(path)):
-        with refusing(f"{path}, line {number}"):
-            ways.append(Trajectories.from_json(line))
+    ways = [*read_rows(str(path), Trajectories.from_json)]
     try:
         return by_row(ways, rows)
     except SchemaError as error:
@@ -126,16 +124,16 @@ def with_policy(function: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--trajectories",
         metavar="FILE",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="Reference trajectories for careful and gullible; TASKS.trajectories.jsonl "
-        "beside the tasks without it.",
+        type=FILE,
+        help="Reference trajectories for careful and gullible. Without it, those beside "
+        "the tasks: tasks.trajectories.jsonl for tasks.jsonl.",
     )
     @click.option(
         "--seed",
         type=click.IntRange(min=0),
         default=0,
         show_default=True,
-        help="For random; each repeat of a row has the next one.",
+        help="For random: chooses its calls; each repeat of a row has the next seed.",
     )
     @click.option("--model-url", help="For openai: the endpoint's base, up to /v1.")
     @click.option("--model", help="For openai: the model's name.")
@@ -149,20 +147,23 @@ def with_policy(function: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--model-api-key-env",
         metavar="NAME",
-        help="For openai: environment variable with the API key; no key without it.",
+        help="For openai: environment variable with the API key. Without it no key is "
+        "sent.",
     )
     @click.option(
         "--temperature",
         type=click.FloatRange(min=0),
-        help="For openai; the row's without it.",
+        help="For openai: sampling temperature; without it the one of the row.",
     )
     @click.option(
-        "--top-p", type=click.FloatRange(0, 1), help="For openai; the row's without it."
+        "--top-p",
+        type=click.FloatRange(0, 1),
+        help="For openai: nucleus sampling; without it the one of the row.",
     )
     @click.option(
         "--max-output-tokens",
         type=click.IntRange(min=1),
-        help="For openai; the row's without it.",
+        help="For openai: longest reply; without it the limit of the row.",
     )
     @click.option(
         "--model-timeout",
@@ -177,17 +178,17 @@ def with_policy(function: Callable[..., None]) -> Callable[..., None]:
         type=click.IntRange(min=1),
         default=Patience().tries,
         show_default=True,
-        help="For openai: how often a reply is asked for at most.",
+        help="For openai: how many times a reply is asked for at most.",
     )
     @click.option(
         "--model-concurrency",
         type=click.IntRange(min=1),
         default=16,
         show_default=True,
-        help="For openai: most requests under way at a time.",
+        help="For openai: most requests at a time.",
     )
     @wraps(function)
-    def called(  # noqa: PLR0913 - one parameter for each option
+    def called(
         *,
         policy: str,
         trajectories: Path | None,

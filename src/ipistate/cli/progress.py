@@ -44,7 +44,7 @@ class Reading:
     """A bar over the lines of a file, which steps aside for what is written."""
 
     def __init__(self, progress: Progress, size: int | None) -> None:
-        """Begin; ``size`` are the bytes to read, None if nobody knows."""
+        """Begin; ``size`` are the bytes to read, None if that is unknown."""
         self._progress = progress
         self._task = progress.add_task("read", total=size)
 

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ipistate.cli.exits import LEGEND, Exit
-from ipistate.cli.files import check_one_stdin, numbered_lines, read_tasks, size_of
+from ipistate.cli.files import check_one_stdin, numbered_lines, size_of, task_index
+from ipistate.cli.options import AS_JSON
 from ipistate.cli.progress import reading
-from ipistate.cli.replayed import Replayed, Totals, replayed
-from ipistate.cli.rollouts import TaskIndex
-from ipistate.cli.strictness import strict_tools
+from ipistate.cli.strictness import STRICT, Tools
 from ipistate.cli.terminal import amount, emit
 from ipistate.kernel import JsonObject, trusted_array, trusted_object
-from ipistate.tools import TOOLS
+from ipistate.scoring import Replayed, ReplayTotals, replay_rollout
 
 
 if TYPE_CHECKING:
@@ -29,22 +28,18 @@ _AFTER: Final = 80
 @click.option(
     "--tasks",
     metavar="FILE",
-    help="Task rows with the worlds of rollouts that were stored without.",
+    help="Task rows, for rollouts that were stored without their environment.",
 )
-@click.option(
-    "--strict",
-    is_flag=True,
-    help="Refuse arguments that are not what the tool's schema says.",
-)
+@STRICT
 @click.option("--diff", is_flag=True, help="Show what each call changed in the world.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+@AS_JSON
 @click.pass_context
-def command(  # noqa: PLR0913 - one parameter for each option
+def command(
     ctx: click.Context,
     *,
     file: str,
     tasks: str | None,
-    strict: bool,
+    tools: Tools,
     diff: bool,
     as_json: bool,
 ) -> None:
@@ -55,24 +50,26 @@ def command(  # noqa: PLR0913 - one parameter for each option
     rollout's own member "environment", or that of the task row of --tasks that has its
     prompt, if there is no doubt. Ids that tools mint are compared by renaming.
 
-    A call whose arguments are not a JSON object is executed by nobody; it is reported,
-    and the next one goes on. The first reply of a rollout that differs ends it, and is
+    A call whose arguments are not a JSON object is not executed; it is reported, and the
+    next one goes on. The first reply of a rollout that differs ends it, and is
     shown with both texts around the difference; with --json they are whole. Exit code
     1: a reply differs; 3: a line that is not a rollout.
 
     \b
       ipistate replay rollouts.jsonl --tasks tasks.jsonl
       ipistate replay rollouts.jsonl --diff
-    """  # noqa: D301
+    """
     check_one_stdin(file, tasks)
-    tools = strict_tools("replay --strict") if strict else TOOLS
-    index, totals = TaskIndex(read_tasks(tasks) if tasks else ()), Totals()
-    written = _with_changes if diff else Replayed.to_document
+    index, totals = task_index(tasks), ReplayTotals()
+    written = Replayed.to_document_with_changes if diff else Replayed.to_document
     told = _told_with_changes if diff else _told
     documents: list[JsonObject] = []
     with reading(size_of(file)) as watched:
-        lines = watched.over(numbered_lines(file))
-        for one in totals.counting(replayed(line, index, tools) for line in lines):
+        rollouts = (
+            replay_rollout(number, text, index, tools=tools)
+            for number, text in watched.over(numbered_lines(file))
+        )
+        for one in totals.counting(rollouts):
             if as_json:
                 documents.append(written(one))
             else:
@@ -86,10 +83,6 @@ def command(  # noqa: PLR0913 - one parameter for each option
         ctx.exit(Exit.REFUSED)
     if totals.statuses["different"]:
         ctx.exit(Exit.FINDINGS)
-
-
-def _with_changes(one: Replayed) -> JsonObject:
-    return trusted_object({**one.to_document(), "changes": one.changes_document()})
 
 
 def _told(one: Replayed) -> Iterator[str]:
@@ -123,7 +116,7 @@ def _around(text: str, offset: int) -> str:
     return f"{'…' if start else ''}{text[start:end]}{more}"
 
 
-def _summary(totals: Totals) -> str:
+def _summary(totals: ReplayTotals) -> str:
     rollouts = amount(totals.statuses.total(), "rollout")
     listed = ", ".join(f"{count} {name}" for name, count in totals.statuses.items())
     told = [f"{amount(totals.equal, 'reply', 'replies')} equal"]

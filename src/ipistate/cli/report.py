@@ -6,27 +6,27 @@ import os
 
 from collections import Counter
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from ipistate.cli.exits import LEGEND, RefusedInputError, refusing, shown
 from ipistate.cli.files import (
     check_one_stdin,
-    check_writable,
     numbered_lines,
-    read_tasks,
     size_of,
+    task_index,
 )
+from ipistate.cli.output_files import check_writable, output_file
 from ipistate.cli.progress import Reading, reading
-from ipistate.cli.rollouts import TaskIndex, complete, with_world
 from ipistate.cli.terminal import amount, emit, note
 from ipistate.errors import SchemaError
 from ipistate.report import Here, Processes, ReportLine, Source, write
+from ipistate.scoring import TaskIndex, with_injection, with_world
 
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ _MOST_PROCESSES: Final = 8
 @click.option(
     "--json", "as_json", is_flag=True, help="Write the figures as one JSON document."
 )
-def command(  # noqa: PLR0913 - one for each option
+def command(
     *,
     files: tuple[str, ...],
     output: str | None,
@@ -94,7 +94,7 @@ def command(  # noqa: PLR0913 - one for each option
       ipistate report rollouts.jsonl -o report.html
       ipistate report before.jsonl after.jsonl -o report.html --title 'Two models'
       ipistate report rollouts.jsonl --json
-    """  # noqa: D301
+    """
     if output is None and not as_json:
         raise click.UsageError("say where the page goes with -o FILE, or give --json")
     check_one_stdin(*files, tasks)
@@ -128,13 +128,18 @@ def _written(
         _explained(),
         reading(total) as watched,
         workers as worker,
-        _page(output) as put,
+        nullcontext() if output is None else output_file(output) as put_page,
     ):
         sources = [
             Source(name, _lines(one, watched), _failures(one, files.values()))
             for name, one in files.items()
         ]
         broken = partial(_on_broken, files, on_broken)
+
+        def put(part: str) -> None:
+            if put_page is not None:
+                put_page(part.encode())
+
         return write(sources, put, title=title, worker=worker, on_broken=broken)
 
 
@@ -190,42 +195,12 @@ def _workers(
 
 
 def _completing(tasks: str | None) -> Callable[[JsonObject], JsonObject]:
-    return partial(_completed, TaskIndex(read_tasks(tasks) if tasks else ()))
+    return partial(_completed, task_index(tasks))
 
 
 def _completed(index: TaskIndex, row: JsonObject) -> JsonObject:
-    whole = complete(row, index)
+    whole = with_injection(row, index)
     return with_world(row if isinstance(whole, str) else whole, index)
-
-
-@contextmanager
-def _page(output: str | None) -> Generator[Callable[[str], Any]]:
-    """Give a function that writes; the file has its name only once it is whole."""
-    if output is None:
-        yield len
-        return
-    whole = Path(output).resolve()
-    # A device or a pipe is written to, and never replaced by a file.
-    direct = whole.exists() and not whole.is_file()
-    unfinished = whole if direct else Path(f"{whole}.unfinished")
-    with refusing(output):
-        file = unfinished.open("w", encoding="utf-8", newline="\n")
-    try:
-        yield partial(_put, file, output)
-        with refusing(output):
-            file.close()
-            if not direct:
-                unfinished.replace(whole)
-    finally:
-        with suppress(OSError):
-            file.close()
-        if not direct:
-            unfinished.unlink(missing_ok=True)
-
-
-def _put(file: IO[str], name: str, part: str) -> None:
-    with refusing(name):
-        file.write(part)
 
 
 def _check_apart(output: str, files: tuple[str, ...], tasks: str | None) -> None:

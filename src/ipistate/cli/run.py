@@ -13,8 +13,9 @@ import attrs
 import click
 
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
-from ipistate.cli.files import check_writable
 from ipistate.cli.interrupt import run_stoppably
+from ipistate.cli.options import AS_JSON, FILE, token_options
+from ipistate.cli.output_files import check_writable
 from ipistate.cli.policies import Chosen, with_policy
 from ipistate.cli.run_progress import RunProgress, run_progress
 from ipistate.cli.terminal import amount, emit, note
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
     from ipistate.policies import PolicyOptions
 
-_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _TICK_SECONDS: Final = 0.25
 
 
@@ -57,14 +57,15 @@ _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 @click.command("run", epilog=LEGEND)
 @click.option(
-    "--tasks", type=_FILE, required=True, help="Task rows to play (JSON Lines)."
+    "--tasks", type=FILE, required=True, help="Task rows to play (JSON Lines)."
 )
 @click.option(
     "-o",
     "--output",
-    type=_FILE,
+    type=FILE,
     required=True,
-    help="Where the rows go; what belongs to them is kept beside it.",
+    help="File for the scored rows; failures, metrics and the run's own files stand "
+    "beside it, under names made from this one.",
 )
 @with_policy
 @click.option(
@@ -72,39 +73,40 @@ _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
     type=click.IntRange(1, 100_000),
     default=1,
     show_default=True,
-    help="Rollouts of each row.",
+    help="How many rollouts each row has.",
 )
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 10_000),
     default=16,
     show_default=True,
-    help="Rollouts at a time.",
+    help="How many rollouts are played at a time.",
 )
 @click.option(
     "--max-steps",
     type=click.IntRange(1, 100_000),
     default=50,
     show_default=True,
-    help="Most turns of the policy in a rollout.",
+    help="Most turns of the policy in a rollout; a longer one is cut off.",
 )
 @click.option(
     "--max-failures",
     type=click.IntRange(min=1),
     default=50,
     show_default=True,
-    help="So many failed rollouts in a row end the run.",
+    help="How many rollouts have to fail, one after another, to end the run.",
 )
 @click.option(
-    "--resume", is_flag=True, help="Go on with the run that is in the output."
+    "--resume", is_flag=True, help="Go on with the run whose rows are in --output."
 )
 @click.option(
-    "--url", help="Where a server of sessions listens; without it one is started."
+    "--url",
+    help="Where a server of sessions listens; without it the run starts its own.",
 )
 @click.option(
     "--effects",
     is_flag=True,
-    help="Have the started server say what the calls did to the row's world.",
+    help="Have the run's own server say what the calls did to the row's world.",
 )
 @click.option(
     "--checkpoint-dir",
@@ -117,20 +119,11 @@ _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
     callback=_seconds,
     default="30s",
     show_default=True,
-    help="How long from one checkpoint to the next.",
+    help="How long from one checkpoint to the next, as 30s, 5m or 1h.",
 )
-@click.option(
-    "--token-file",
-    type=_FILE,
-    help="File with the control token of the server at --url.",
-)
-@click.option(
-    "--token-env",
-    metavar="NAME",
-    help="Environment variable with it, instead of a file.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
-def command(  # noqa: PLR0913 - one for each option
+@token_options("the server at --url, if it is to write checkpoints")
+@AS_JSON
+def command(
     chosen: Chosen,
     *,
     tasks: Path,
@@ -164,7 +157,7 @@ def command(  # noqa: PLR0913 - one for each option
         --model-url http://localhost:8000/v1 --model MODEL --num-repeats 4 \\
         --checkpoint-dir checkpoints
       ipistate run ... --resume
-    """  # noqa: D301
+    """
     _check_files(tasks, output)
     token = secret_of(token_file, token_env)
     _check_together(url, token, checkpoint_dir, effects=effects)

@@ -9,6 +9,7 @@ import click
 
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError
 from ipistate.cli.files import read_file
+from ipistate.cli.options import AS_JSON
 from ipistate.cli.tasks_audit import command as audit
 from ipistate.cli.tasks_generate import command as generate
 from ipistate.cli.tasks_stats import command as stats
@@ -25,7 +26,15 @@ if TYPE_CHECKING:
 
 @click.group("tasks", epilog=LEGEND)
 def command() -> None:
-    """Generate, check, audit and count task rows; list and show the built-in ones."""
+    """Generate, check, audit and count task rows; list and show the built-in ones.
+
+    A task row is a line of JSON: a world with an injected text in it, what the user asks
+    for, and how to tell that an agent followed the injection.
+
+    \b
+      ipistate tasks generate --count 900 --seed 7 -o tasks.jsonl
+      ipistate tasks check tasks.jsonl
+    """
 
 
 for _verb in (audit, generate, stats):
@@ -34,7 +43,7 @@ for _verb in (audit, generate, stats):
 
 @command.command(epilog=LEGEND)
 @click.argument("file")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+@AS_JSON
 @click.pass_context
 def check(ctx: click.Context, *, file: str, as_json: bool) -> None:
     """Check every row of a task FILE (JSON Lines; - reads standard input).
@@ -44,7 +53,7 @@ def check(ctx: click.Context, *, file: str, as_json: bool) -> None:
 
     \b
       ipistate tasks check tasks.jsonl
-    """  # noqa: D301
+    """
     lines = read_file(file).split(b"\n")
     rows = lines[:-1] if lines[-1] == b"" else lines
     findings = list(check_rows(rows))
@@ -69,9 +78,13 @@ def check(ctx: click.Context, *, file: str, as_json: bool) -> None:
 
 
 @command.command("list", epilog=LEGEND)
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+@AS_JSON
 def list_rows(*, as_json: bool) -> None:
-    """List the built-in task rows."""
+    """List the built-in task rows.
+
+    \b
+      ipistate tasks list
+    """
     rows = [_summary(script) for script in builtin_scripts()]
     if as_json:
         emit(rows)
@@ -90,7 +103,7 @@ def show(*, name: str, as_json: bool) -> None:
     \b
       ipistate tasks show hr-2
       ipistate tasks show hr-2 --json > tasks.jsonl
-    """  # noqa: D301
+    """
     scripts = {script.name: script for script in builtin_scripts()}
     if name not in scripts:
         known = f"{len(builtin.rows())} are listed by: ipistate tasks list"

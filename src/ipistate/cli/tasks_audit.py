@@ -10,7 +10,8 @@ import click
 from rich.progress import MofNCompleteColumn
 
 from ipistate.cli.exits import LEGEND, Exit, refusing
-from ipistate.cli.files import numbered_lines, read_tasks
+from ipistate.cli.files import read_rows, read_tasks
+from ipistate.cli.options import AS_JSON
 from ipistate.cli.progress import bar
 from ipistate.cli.terminal import amount, emit, note, plain, stdout_console, table
 from ipistate.demo import builtin_scripts
@@ -37,7 +38,7 @@ _UNSOUND = {
     metavar="FILE",
     help="Reference calls of the rows. Without them only the injection's is changed.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+@AS_JSON
 def command(*, file: str | None, trajectories: str | None, as_json: bool) -> None:
     """Change one thing of each reference call, and see which checks still accept it.
 
@@ -49,7 +50,7 @@ def command(*, file: str | None, trajectories: str | None, as_json: bool) -> Non
     \b
       ipistate tasks audit
       ipistate tasks audit tasks.jsonl --trajectories trajectories.jsonl --json
-    """  # noqa: D301
+    """
     if file is None and trajectories is not None:
         raise click.UsageError("--trajectories needs the FILE of its rows")
     rows, ways = _builtin() if file is None else _given(file, trajectories)
@@ -82,13 +83,14 @@ def _given(file: str, trajectories: str | None) -> _Given:
 
 
 def _trajectories(file: str | None, rows: int) -> Mapping[int, Trajectories]:
-    found: list[Trajectories] = []
+    def of_these_rows(line: bytes) -> Trajectories:
+        found = Trajectories.from_json(line)
+        by_row([found], rows)
+        return found
+
     if file is None:
         return {}
-    for number, line in numbered_lines(file):
-        with refusing(f"{file}, line {number}"):
-            found.append(Trajectories.from_json(line))
-            by_row(found[-1:], rows)
+    found = [*read_rows(file, of_these_rows)]
     with refusing(file):
         return by_row(found, rows)
 

@@ -11,8 +11,8 @@ import click
 
 from rich.progress import MofNCompleteColumn
 
-from ipistate.cli.atomic_file import check_new, new_file
 from ipistate.cli.exits import LEGEND
+from ipistate.cli.output_files import check_new, check_writable, output_file_or_pipe
 from ipistate.cli.progress import bar
 from ipistate.cli.terminal import amount, note
 from ipistate.generate import DEFAULT_SIZE, DOMAINS, LARGEST, SMALLEST, generate
@@ -66,7 +66,7 @@ def _domains(ctx: click.Context, param: click.Parameter, value: str) -> tuple[st
     type=click.IntRange(1, 10_000_000),
     default=90,
     show_default=True,
-    help="How many rows.",
+    help="How many rows to generate.",
 )
 @click.option(
     "--seed",
@@ -97,7 +97,7 @@ def _domains(ctx: click.Context, param: click.Parameter, value: str) -> tuple[st
     "named after that of the rows: tasks.trajectories.jsonl for tasks.jsonl.",
 )
 @click.option("--force", is_flag=True, help="Write files anew that exist already.")
-def command(  # noqa: PLR0913 - one for each option
+def command(
     *,
     domains: tuple[str, ...],
     count: int,
@@ -110,29 +110,32 @@ def command(  # noqa: PLR0913 - one for each option
     """Generate task rows and their reference trajectories.
 
     Row n depends on the seed, n and the other options, so a longer file begins with the
-    shorter one. Everybody in a row is invented; addresses use reserved domains. A file
+    shorter one. The people in a row are invented; addresses use reserved domains. A file
     appears when all of it is written.
 
     \b
       ipistate tasks generate --count 900 --seed 7 -o tasks.jsonl
       ipistate tasks generate --domain hr,legal --size 2k-50k -o tasks.jsonl --force
       ipistate tasks generate --count 10 -o - | ipistate tasks stats -
-    """  # noqa: D301
+    """
     ways = trajectories or beside(output)
     if ways == output:
         raise click.UsageError("--trajectories and --output are one file; name two")
-    for written in filter(None, (output, ways)):
-        check_new(written, force=force)
+    for written in (output, ways):
+        if written and written != "-":
+            check_writable(written)
+            if not force:
+                check_new(written)
     with ExitStack() as files:
-        tasks = files.enter_context(new_file(output))
-        told = files.enter_context(new_file(ways)) if ways else None
+        put_task = files.enter_context(output_file_or_pipe(output))
+        put_way = files.enter_context(output_file_or_pipe(ways)) if ways else None
         rows = generate(domains, count, seed, size=size)
         with bar(MofNCompleteColumn()) as progress:
             shown = progress.add_task("generate", total=count)
             for row in rows:
-                tasks.write(row.task.to_json())
-                if told is not None:
-                    told.write(row.trajectories.to_json())
+                put_task(row.task.to_json() + b"\n")
+                if put_way is not None:
+                    put_way(row.trajectories.to_json() + b"\n")
                 progress.advance(shown)
     places = " and ".join(one for one in (output, ways) if one and one != "-")
     if places:

@@ -9,6 +9,7 @@ import click
 
 from ipistate.cli.exits import LEGEND, refusing
 from ipistate.cli.files import numbered_lines, size_of
+from ipistate.cli.options import AS_JSON
 from ipistate.cli.progress import reading
 from ipistate.cli.terminal import amount, emit, stdout_console, table
 from ipistate.generate import RowTally
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command("stats", epilog=LEGEND)
 @click.argument("file")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON document.")
+@AS_JSON
 def command(*, file: str, as_json: bool) -> None:
     """Count the rows of a task FILE by their labels (- reads standard input).
 
@@ -30,7 +31,7 @@ def command(*, file: str, as_json: bool) -> None:
 
     \b
       ipistate tasks stats tasks.jsonl
-    """  # noqa: D301
+    """
     tally = RowTally()
     with reading(size_of(file)) as progress:
         for line in progress.over(numbered_lines(file)):

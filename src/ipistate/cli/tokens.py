@@ -52,7 +52,7 @@ def warn_of_readers(file: Path) -> None:
     try:
         mode = stat.S_IMODE(file.stat().st_mode) if os.name == "posix" else 0
     except OSError:
-        return  # whoever waited for the server to be ready has removed it
+        return  # a caller that waited for the ready line may have removed it
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         advice = "others than its owner can get at this secret; chmod 600"
         _log.warning("%s has mode %04o: %s", file, mode, advice)

@@ -27,7 +27,7 @@ def command(*, domain: str | None, as_json: bool) -> None:
     \b
       ipistate tools --domain hr
       ipistate tools --domain hr --json > tools.json
-    """  # noqa: D301
+    """
     domains = DOMAINS if domain is None else (domain,)
     if as_json:
         chosen = [one for one in TOOLS.values() if set(one.domains) & set(domains)]

@@ -13,25 +13,22 @@ import zlib
 
 from collections import deque
 from concurrent.futures import ProcessPoolExecutor
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import attrs
 
-from ipistate.errors import IpiStateError, SchemaError, preview
+from ipistate.errors import IpiStateError
 from ipistate.kernel import (
     JsonObject,
-    JsonValue,
-    adopt_members,
-    decode_as,
     encode,
     freeze,
-    trusted_object,
 )
 from ipistate.report.index import IndexEntry, entry
 from ipistate.report.rollout import read
 from ipistate.report.tally import Groups
 from ipistate.report.texts import Texts
 from ipistate.report.view import view
+from ipistate.scoring import read_rollout
 
 
 if TYPE_CHECKING:
@@ -90,7 +87,7 @@ def chunk(lines: Iterable[ReportLine], complete: Complete = as_it_is) -> Chunk:
     views: list[dict[str, Any]] = []
     for line in lines:
         try:
-            one = read(line.number, complete(read_row(line.text)))
+            one = read(line.number, complete(read_rollout(line.text)))
         except IpiStateError as error:
             broken.append(Broken(line.number, error.code, str(error)))
             continue
@@ -99,19 +96,6 @@ def chunk(lines: Iterable[ReportLine], complete: Complete = as_it_is) -> Chunk:
         views.append(view(one, texts))
     data = packed({"texts": texts.kept, "rollouts": views})
     return Chunk(entries=tuple(entries), broken=tuple(broken), groups=groups, data=data)
-
-
-def read_row(line: bytes) -> JsonObject:
-    """Read one line; each member has the full depth to itself.
-
-    Raises:
-        DecodeError: The line is not acceptable JSON.
-        SchemaError: It is not an object.
-    """
-    row = decode_as(line, adopt_members)
-    if not isinstance(row, dict):
-        raise SchemaError("wrong_type", "a rollout is an object", preview=preview(row))
-    return trusted_object(cast("dict[str, JsonValue]", row))
 
 
 def packed(document: object) -> str:

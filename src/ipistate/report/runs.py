@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import attrs
 
 from ipistate.errors import IpiStateError, SchemaError
-from ipistate.report.chunk import Broken, Chunk, ReportLine, read_row
+from ipistate.report.chunk import Broken, Chunk, ReportLine
 from ipistate.report.index import Index, place_of
 from ipistate.report.tally import Groups
+from ipistate.scoring import read_rollout
 
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _unfinished(
     last: dict[str, ReportLine] = {}
     for line in failures:
         try:
-            where = place_of(read_row(line.text))
+            where = place_of(read_rollout(line.text))
         except IpiStateError:
             yield line  # whoever reads it says what is wrong
             continue

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from ipistate.rollouts.errors import RunFileError
+from ipistate.storage import write_atomically
 
 
 if TYPE_CHECKING:
@@ -156,23 +157,7 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises:
         RunFileError: ``write_failed``: it cannot be written; the old one is still there.
     """
-    beside = path.with_name(f".{path.name}.new")
     try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-        _sync_directory(path.parent)
+        write_atomically(path, content)
     except OSError as error:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
         raise failed(path, error, "make room, then try again") from error
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -6,11 +6,24 @@ Everything here judges values; nothing plays or stores an episode.
 from ipistate.scoring.audit import Judged, RowAudit, audit
 from ipistate.scoring.divergence import Divergence
 from ipistate.scoring.effects.report import Effects, WorldChange, assess
+from ipistate.scoring.effects_summary import (
+    AssessedRollout,
+    EffectsSummary,
+    summaries,
+)
 from ipistate.scoring.injection import Injection
 from ipistate.scoring.metrics import aggregate, metrics_report
 from ipistate.scoring.renaming import Renaming
+from ipistate.scoring.replayed import Replayed, ReplayTotals, replay_rollout
+from ipistate.scoring.rescored import Rescored, rescore, rescore_with_effects
 from ipistate.scoring.resistance import Resistance, resistance, wilson
 from ipistate.scoring.retrace import Executed, Refusal, Retrace, retrace
+from ipistate.scoring.stored_rollouts import (
+    TaskIndex,
+    read_rollout,
+    with_injection,
+    with_world,
+)
 from ipistate.scoring.task import Task, check_rows
 from ipistate.scoring.traces import (
     TRUNCATED,
@@ -28,18 +41,24 @@ from ipistate.scoring.verify_request import SeededRequest, VerifyRequest, verify
 
 __all__ = [
     "TRUNCATED",
+    "AssessedRollout",
     "Divergence",
     "Effects",
+    "EffectsSummary",
     "Executed",
     "Injection",
     "Judged",
     "Refusal",
     "Renaming",
+    "ReplayTotals",
+    "Replayed",
+    "Rescored",
     "Resistance",
     "Retrace",
     "RowAudit",
     "SeededRequest",
     "Task",
+    "TaskIndex",
     "TracedCall",
     "Trajectories",
     "Verdict",
@@ -56,9 +75,16 @@ __all__ = [
     "items_of",
     "metrics_report",
     "read_arguments",
+    "read_rollout",
+    "replay_rollout",
+    "rescore",
+    "rescore_with_effects",
     "resistance",
     "retrace",
+    "summaries",
     "verify",
     "verify_reply",
     "wilson",
+    "with_injection",
+    "with_world",
 ]

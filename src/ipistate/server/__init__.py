@@ -11,17 +11,28 @@ with the ``extension`` worlds and their history. Worlds of repeated seeds come f
 
 from ipistate.server.app import create_app
 from ipistate.server.logs import LogForm, LogLevel, configure
-from ipistate.server.serve import TooManyWorkersError, run
-from ipistate.server.settings import MEBIBYTE, ServerSettings
+from ipistate.server.serve import HOST, PORT, TooManyWorkersError, run
+from ipistate.server.settings import (
+    PositiveSeconds,
+    ServerSettings,
+    SettingDescription,
+    WholeNumber,
+    described_settings,
+)
 
 
 __all__ = [
-    "MEBIBYTE",
+    "HOST",
+    "PORT",
     "LogForm",
     "LogLevel",
+    "PositiveSeconds",
     "ServerSettings",
+    "SettingDescription",
     "TooManyWorkersError",
+    "WholeNumber",
     "configure",
     "create_app",
+    "described_settings",
     "run",
 ]

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from ipistate.server.settings import ServerSettings
 
+HOST: Final = "127.0.0.1"
+PORT: Final = 8000
+
 SHUTDOWN_SECONDS: Final = 5
 """How long a stopping server waits for requests that are still open."""
 
@@ -79,8 +82,8 @@ class _Server(uvicorn.Server):
 
 def run(  # noqa: PLR0913 - one parameter for each choice
     settings: ServerSettings,
-    host: str = "127.0.0.1",
-    port: int = 8000,
+    host: str = HOST,
+    port: int = PORT,
     *,
     workers: int = 1,
     loop: Literal["auto", "asyncio", "uvloop"] = "auto",

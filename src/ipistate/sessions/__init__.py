@@ -3,6 +3,7 @@
 from ipistate.sessions.codec import (
     RecordedCodec,
     SessionCodec,
+    WorldCodec,
     session_from_json,
     session_to_json,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "StateCodec",
     "Step",
     "UnloggedSession",
+    "WorldCodec",
     "session_from_json",
     "session_to_json",
 ]

@@ -8,6 +8,7 @@ import attrs
 
 from ipistate.kernel import decode_as, encode
 from ipistate.sessions.log import RecordedSession
+from ipistate.sessions.state import IPICheckpointState
 from ipistate.tools import TOOLS, Tool
 
 
@@ -28,6 +29,23 @@ class RecordedCodec:
 
     def decode(self, tree: Any, adopt: Adopt) -> RecordedSession:
         """Read a session of any readable version.
+
+        Raises:
+            SchemaError: The tree is not a valid session.
+        """
+        return RecordedSession.from_tree(tree, adopt)
+
+
+@attrs.frozen
+class WorldCodec:
+    """Reads sessions of either version and writes version 1: only their worlds."""
+
+    def encode(self, state: RecordedSession) -> bytes:
+        """Write the world now."""
+        return IPICheckpointState(state.environment).to_json()
+
+    def decode(self, tree: Any, adopt: Adopt) -> RecordedSession:
+        """Read a session without executing its log, which is dropped anyway.
 
         Raises:
             SchemaError: The tree is not a valid session.

@@ -30,6 +30,7 @@ from ipistate.protocol import (
     read_manifest,
     read_record,
 )
+from ipistate.storage.atomic_file import sync_directory
 
 
 if TYPE_CHECKING:
@@ -37,8 +38,10 @@ if TYPE_CHECKING:
 
     from ipistate.sessions import StateCodec
 
-__all__ = ["KIND", "MANIFEST", "CheckpointDirectory", "StopFlag"]
+__all__ = ["GYM", "KIND", "MANIFEST", "CheckpointDirectory", "StopFlag"]
 
+GYM: Final = "gym"
+"""The directory below which every participant has its own, by kind and name."""
 MANIFEST: Final = "manifest.json"
 MAX_MANIFEST_BYTES: Final = 2**20
 """A manifest is far smaller; a larger file is none, and reading it would take memory."""
@@ -96,7 +99,7 @@ class CheckpointDirectory:
         for name in (self.kind, self.instance):
             if SAFE_NAME.fullmatch(name) is None:
                 raise _invalid(f"{preview(name)} cannot name a participant")
-        return self.root / "gym" / self.kind / self.instance
+        return self.root / GYM / self.kind / self.instance
 
     def write(
         self, checkpoint_id: str, lines: Iterable[bytes], stop: StopFlag
@@ -274,20 +277,12 @@ def _make_directories(path: Path) -> None:
     # A writer that failed or died may have made the last one and not synced its parent.
     # Where others own the parent, it may be closed to us.
     with suppress(PermissionError):
-        _sync_directory(missing.pop().parent)
+        sync_directory(missing.pop().parent)
     for new in reversed(missing):
         new.mkdir(exist_ok=True)
-        _sync_directory(new.parent)
+        sync_directory(new.parent)
     if not path.is_dir():
         raise NotADirectoryError(None, "not a directory", str(path))
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
@@ -325,7 +320,7 @@ def _publish(path: Path, temporary: Path, manifest: Manifest) -> None:
     # writer of the same records may be about to publish it, so it is not removed.
     temporary.replace(path / manifest.records_file)
     # The manifest must not outlive a crash that the records' new name does not.
-    _sync_directory(path)
+    sync_directory(path)
     with _temporary(path, ".manifest.json.") as (name, file):
         file.write(manifest.to_json())
         _finish(file)
@@ -333,7 +328,7 @@ def _publish(path: Path, temporary: Path, manifest: Manifest) -> None:
             os.link(name, path / MANIFEST)
         except FileExistsError:
             _compare_with_published(path, manifest)
-    _sync_directory(path)
+    sync_directory(path)
 
 
 def _compare_with_published(path: Path, manifest: Manifest) -> None:

@@ -1,4 +1,4 @@
-"""What became of stored rollouts that were executed again. Pure."""
+"""Stored rollouts, executed again and compared with what was recorded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
 
-from ipistate.cli.rollouts import read_rollout
 from ipistate.errors import IpiStateError
 from ipistate.kernel import (
     Environment,
@@ -17,19 +16,21 @@ from ipistate.kernel import (
     trusted_array,
     trusted_object,
 )
-from ipistate.scoring import Executed, Refusal, Renaming, Retrace, calls_of, retrace
+from ipistate.scoring.renaming import Renaming
+from ipistate.scoring.retrace import Executed, Refusal, Retrace, retrace
+from ipistate.scoring.stored_rollouts import read_rollout
+from ipistate.scoring.traces import calls_of
 from ipistate.tools import TOOLS, Tool
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ipistate.cli.files import FileLine
-    from ipistate.cli.rollouts import TaskIndex
-    from ipistate.kernel import Diff, JsonArray
-    from ipistate.scoring import Divergence
+    from ipistate.kernel import Diff
+    from ipistate.scoring.divergence import Divergence
+    from ipistate.scoring.stored_rollouts import TaskIndex
 
-Status = Literal["same", "different", "no world", "refused"]
+ReplayStatus = Literal["same", "different", "no world", "refused"]
 
 _NO_TRACE: Final = (
     "it has no trace: none of response.output, messages and response.choices is a list"
@@ -39,7 +40,7 @@ _NOTHING: Final = Retrace(steps=(), diverged=False, renaming=Renaming())
 
 @attrs.frozen(kw_only=True)
 class RefusedCall:
-    """A call that nobody executes, because its arguments are not an object."""
+    """A call that is not executed, because its arguments are not an object."""
 
     call: int
     tool: str
@@ -73,10 +74,10 @@ class CallChanges:
 
 @attrs.frozen(kw_only=True)
 class Replayed:
-    """What became of one line."""
+    """The result of one line."""
 
     line: int
-    status: Status
+    status: ReplayStatus
     reason: str | None = None
     """Why nothing was executed, if so."""
     again: Retrace = _NOTHING
@@ -109,7 +110,7 @@ class Replayed:
         return self.again.divergence
 
     def refused(self) -> Iterator[RefusedCall]:
-        """Visit the calls that nobody executes."""
+        """Visit the calls that were not executed."""
         for number, step in enumerate(self.again.steps):
             if isinstance(step, Refusal):
                 name, error = step.traced.name, step.error
@@ -142,13 +143,14 @@ class Replayed:
         }
         return JsonObject(document)
 
-    def changes_document(self) -> JsonArray:
-        """Write what every call changed as JSON."""
-        return trusted_array([one.to_document() for one in self.changes()])
+    def to_document_with_changes(self) -> JsonObject:
+        """Write the result as JSON, with what every call changed."""
+        changes = trusted_array([one.to_document() for one in self.changes()])
+        return trusted_object({**self.to_document(), "changes": changes})
 
 
-class Totals:
-    """Counts over all lines."""
+class ReplayTotals:
+    """Counts over all lines of a file."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -167,23 +169,23 @@ class Totals:
             yield one
 
 
-def replayed(
-    line: FileLine, tasks: TaskIndex, tools: Mapping[str, Tool] = TOOLS
+def replay_rollout(
+    line: int, text: bytes, tasks: TaskIndex, *, tools: Mapping[str, Tool] = TOOLS
 ) -> Replayed:
     """Execute one line's calls again, as far as its world is known."""
     try:
-        row = read_rollout(line.text)
+        row = read_rollout(text)
     except IpiStateError as error:
-        return Replayed(line=line.number, status="refused", reason=str(error))
+        return Replayed(line=line, status="refused", reason=str(error))
     calls = calls_of(row)
     if calls is None:
-        return Replayed(line=line.number, status="refused", reason=_NO_TRACE)
+        return Replayed(line=line, status="refused", reason=_NO_TRACE)
     world = _world(row, tasks)
     if isinstance(world, str):
-        return Replayed(line=line.number, status="no world", reason=world)
+        return Replayed(line=line, status="no world", reason=world)
     again = retrace(world, calls, tools=tools)
-    status: Status = "different" if again.diverged else "same"
-    return Replayed(line=line.number, status=status, again=again)
+    status: ReplayStatus = "different" if again.diverged else "same"
+    return Replayed(line=line, status=status, again=again)
 
 
 def _world(row: JsonObject, tasks: TaskIndex) -> Environment | str:

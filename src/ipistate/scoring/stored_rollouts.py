@@ -1,4 +1,4 @@
-"""Stored rollouts, and the task row that each surely belongs to. Pure."""
+"""Stored rollouts, one to a line, and the task row that each surely belongs to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ipistate.kernel import (
     trusted_array,
     trusted_object,
 )
-from ipistate.scoring import Task
+from ipistate.scoring.task import Task
 
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ Found: TypeAlias = "Task | str"
 
 
 def read_rollout(line: bytes) -> JsonObject:
-    """Read a line of a file of rollouts; each member has the full depth to itself.
+    """Read a line of a file of rollouts.
+
+    What was recorded may nest as deep as JSON may, so each member has the full depth to
+    itself: a world is no less a world for standing in a row.
 
     Raises:
         DecodeError: The line is not acceptable JSON.
@@ -47,9 +50,16 @@ class TaskIndex:
     A rollout belongs to a row for certain if their prompts are equal and no other row
     with that prompt differs in what matters; ``_ng_task_index`` may choose between
     rows of one prompt, but never by itself, because it depends on the file.
+
+    Args:
+        tasks: The rows.
+        without: What is said of every rollout if there are no rows.
     """
 
-    def __init__(self, tasks: Iterable[Task] = ()) -> None:
+    def __init__(
+        self, tasks: Iterable[Task] = (), without: str = "no task rows were given"
+    ) -> None:
+        self._without = without
         self._by_prompt: dict[bytes, dict[int, Task]] = {}
         for index, task in enumerate(tasks):
             rows = self._by_prompt.setdefault(_prompt(task.responses_create_params), {})
@@ -58,7 +68,7 @@ class TaskIndex:
     def find(self, rollout: JsonObject) -> Found:
         """Find the row of a rollout, or say why there is none."""
         if not self._by_prompt:
-            return "no task rows were given (--tasks)"
+            return self._without
         params = rollout.get("responses_create_params")
         rows = self._by_prompt.get(_prompt(params)) if params else None
         if not rows:
@@ -90,7 +100,7 @@ def _essence(task: Task) -> bytes:
     return blank.to_json()
 
 
-def complete(rollout: JsonObject, tasks: TaskIndex) -> JsonObject | str:
+def with_injection(rollout: JsonObject, tasks: TaskIndex) -> JsonObject | str:
     """Return a rollout with its injection and required tools, or why it has none."""
     if "injection" in rollout:
         return rollout
