@@ -17,9 +17,10 @@ from ipistate.kernel.environment import Environment
 from ipistate.server import app as application
 from ipistate.server.app import create_app
 from ipistate.server.idle import TimedUses, Uses
-from ipistate.server.sessions import Sessions, SessionsFullError
+from ipistate.server.sessions import NotSeededError, Sessions, SessionsFullError
 from ipistate.server.settings import ServerSettings
 from ipistate.server.shell import Shell
+from ipistate.sessions import Session
 
 
 pytestmark = pytest.mark.anyio
@@ -470,7 +471,7 @@ def test_uses_that_are_not_watched():
 
 def test_the_store_makes_room_before_it_refuses():
     """Only what is new needs room; all of it or none."""
-    worlds = dict.fromkeys("abc", Environment.of({}))
+    worlds = dict.fromkeys("abc", Session(Environment.of({})))
     asked = []
     sessions = Sessions(lambda _: None, 2, partial(asked.append, "room"))
     sessions.start({"a": worlds["a"], "b": worlds["b"]})
@@ -482,5 +483,7 @@ def test_the_store_makes_room_before_it_refuses():
 
     assert (["room"], False) == (asked, "c" in sessions)
     assert 1 == sessions.sweep(["a", "unknown"])
-    assert (True, False) == (sessions.was_swept("a"), sessions.was_swept("unknown"))
+    for name, hint in (("a", "has been freed"), ("unknown", "has no world")):
+        with pytest.raises(NotSeededError, match=hint):
+            sessions.require(name, is_new=False)
     sessions.start({"c": worlds["c"]})

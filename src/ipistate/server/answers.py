@@ -15,9 +15,13 @@ from ipistate.errors import (
     Problem,
     SchemaError,
 )
-from ipistate.protocol import refusal
+from ipistate.protocol import HINT_HEADER, refusal
 from ipistate.server.replies import detail, invalid, json_reply
-from ipistate.server.sessions import SessionConflictError, SessionsFullError
+from ipistate.server.sessions import (
+    NotSeededError,
+    SessionConflictError,
+    SessionsFullError,
+)
 from ipistate.sessions import IdempotencyError, SessionRangeError
 
 
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from ipistate.server.observer import Observer
 
 _BEYOND_PARSERS: Final = frozenset({"not_utf8", "integer_too_large"})
+_NOT_SEEDED: Final = "Session not initialized. Please call seed_session first."
 _UNPARSED: Final = "There was an error parsing the body"
 
 
@@ -43,7 +48,7 @@ _COUNTED: Final = (
     *(IdempotencyError, KeyHeaderError, SessionRangeError),
 )
 
-ANSWERED: Final = (*_COUNTED, ClientDisconnect)
+ANSWERED: Final = (*_COUNTED, NotSeededError, ClientDisconnect)
 """What handlers raise on purpose; all other exceptions are faults of the server."""
 
 
@@ -54,6 +59,8 @@ def answer(error: Exception) -> Response:
             return detail(error.status_code, error.detail, error.headers)
         case ClientDisconnect():
             return _NoResponse()
+        case NotSeededError():
+            return detail(400, _NOT_SEEDED, {HINT_HEADER: error.hint})
         case DecodeError():
             return _undecodable(error)
         case QueryError():
@@ -62,10 +69,9 @@ def answer(error: Exception) -> Response:
             return invalid(error.problems)
         case SessionConflictError():
             return detail(409, error.message)
-        case KeyHeaderError():
-            return json_reply(refusal(error.code, error.message), 400)
-        case IdempotencyError() | SessionRangeError():
-            return json_reply(refusal(error.code, error.message), 409)
+        case KeyHeaderError() | IdempotencyError() | SessionRangeError():
+            status = 400 if isinstance(error, KeyHeaderError) else 409
+            return json_reply(refusal(error.code, error.message), status)
         case SessionsFullError():
             return json_reply(refusal(error.code, error.message), 503)
         case _:

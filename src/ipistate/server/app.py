@@ -64,20 +64,21 @@ def create_app(
     shell = Shell(settings, observer, clock, steady)
     secret = str(settings.cookie_secret or settings.cookie_name)
     cookie = SessionCookie(settings.cookie_name, secret, clock)
-    data = DataPlane(settings, shell.sessions, run).routes()
+    data = DataPlane(settings, shell.sessions, run)
     guarded = ControlPlane(shell, settings).routes()
     if settings.extension:
         guarded += Extension(settings, shell, run, cookie).routes()
     app = Starlette(
-        routes=[_exact(one) for one in (*data, *guarded, *observer.routes(shell))],
+        routes=[
+            _exact(one) for one in (*data.routes(), *guarded, *observer.routes(shell))
+        ],
         middleware=[
             Middleware(
                 ToolCallLayer,
                 shell=shell,
                 cookie=cookie,
                 answers=answers,
-                run=run,
-                tools=settings.tools,
+                data=data,
                 max_body_size=settings.max_body_bytes,
             ),
             *_layers(settings, shell, observer, cookie, guarded),

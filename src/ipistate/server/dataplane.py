@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from starlette.responses import Response
 from starlette.routing import Route
 
 from ipistate.errors import SchemaError, preview
@@ -15,12 +16,12 @@ from ipistate.kernel import (
     EMPTY_OBJECT,
     JsonArray,
     JsonObject,
+    encode,
     structure,
     trusted_object,
 )
 from ipistate.protocol import (
     CLOSE_PATH,
-    HINT_HEADER,
     LIVENESS_PATHS,
     METRICS_PATH,
     REVERIFY_PATH,
@@ -30,7 +31,7 @@ from ipistate.protocol import (
 )
 from ipistate.scoring import metrics_report
 from ipistate.server.bodies import json_body, json_object
-from ipistate.server.replies import detail, json_reply
+from ipistate.server.replies import json_reply
 from ipistate.server.scoring import scoring_of
 from ipistate.server.seed_cache import SeedCache
 from ipistate.server.seeds import NativeSession
@@ -39,13 +40,11 @@ from ipistate.sessions import Session, UnloggedSession
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import Response
 
     from ipistate.server.observer import CallTool
     from ipistate.server.sessions import Sessions
     from ipistate.server.settings import ServerSettings
 
-_NOT_SEEDED: Final = "Session not initialized. Please call seed_session first."
 _ALIVE: Final = JsonObject({"status": "ok"})
 
 
@@ -96,7 +95,7 @@ class DataPlane:
         seed = self._pool.seed(await json_body(request))
         state = self._start(seed.world)
         if seed.native is None:
-            self._sessions.start({request.session[SESSION_MEMBER]: state})
+            self._sessions.start({_session_id(request): state})
             return json_reply(EMPTY_OBJECT)
         self._sessions.open(seed.native, state)
         name = seed.native.resources_session_id
@@ -107,20 +106,28 @@ class DataPlane:
     async def call(self, request: Request) -> Response:
         """Run one tool on the session's world."""
         arguments = await json_object(request)
-        session_id = request.session[SESSION_MEMBER]
-        state = self._sessions.get(session_id)
-        if state is None:
-            is_new = request.scope["session_is_new"]
-            return not_seeded(self._sessions, session_id, is_new=is_new)
-        name = request.path_params["tool_name"]
+        session_id, name = _session_id(request), request.path_params["tool_name"]
+        is_new = request.scope["session_is_new"]
+        body = self.called(session_id, name, arguments, is_new=is_new)
+        return Response(body, media_type="application/json")
+
+    def called(
+        self, session_id: str, name: str, arguments: JsonObject, *, is_new: bool
+    ) -> bytes:
+        """Run a tool and return the reply's body.
+
+        Raises:
+            NotSeededError: There is no such session.
+        """
+        state = self._sessions.require(session_id, is_new=is_new)
         after, output = state.call(name, arguments, tools=self._tools, run=self._run)
         self._sessions.put(session_id, after)
-        return json_reply(trusted_object({"output": output}))
+        return encode(trusted_object({"output": output}))
 
     async def verify(self, request: Request) -> Response:
         """Score the episode; a valid request ends the session whatever comes of it."""
         score = self._read_exchange(await json_body(request))
-        session_id = request.session[SESSION_MEMBER]
+        session_id = _session_id(request)
         state = self._sessions.get(session_id)
         self._sessions.drop(session_id)
         return json_reply(score(state))
@@ -128,10 +135,14 @@ class DataPlane:
     async def close_session(self, request: Request) -> Response:
         """Free the session; there need not be one."""
         native = structure(await json_object(request), NativeSession)
-        ended = self._sessions.close(native, request.session[SESSION_MEMBER])
+        ended = self._sessions.close(native, _session_id(request))
         request.session[SESSION_MEMBER] = ended
         name = native.resources_session_id
         return json_reply(JsonObject({"resources_session_id": name}))
+
+
+def _session_id(request: Request) -> str:
+    return request.session[SESSION_MEMBER]  # type: ignore[no-any-return]
 
 
 async def aggregate_metrics(request: Request) -> Response:
@@ -155,17 +166,3 @@ async def reverify_mode(_: Request) -> Response:
 async def alive(_: Request) -> Response:
     """Answer that the process serves requests."""
     return json_reply(_ALIVE)
-
-
-def not_seeded(sessions: Sessions, session_id: str, *, is_new: bool) -> Response:
-    """Answer a request that needs a session and has none.
-
-    The body's text is fixed, because models read it; a header tells clients more.
-    """
-    if is_new:
-        hint = "no valid session cookie came with the request"
-    elif sessions.was_swept(session_id):
-        hint = "the cookie's session was unused for too long and has been freed"
-    else:
-        hint = "the cookie's session has no world"
-    return detail(400, _NOT_SEEDED, {HINT_HEADER: hint})

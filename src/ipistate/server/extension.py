@@ -36,7 +36,6 @@ from ipistate.protocol import (
 )
 from ipistate.server.answers import KeyHeaderError, QueryError
 from ipistate.server.bodies import count_ids, json_body, json_object
-from ipistate.server.dataplane import not_seeded
 from ipistate.server.gate import PASSAGE
 from ipistate.server.new_sessions import MAX_FORKS, ForkBody, NewSession, read_import
 from ipistate.server.replies import json_reply
@@ -109,10 +108,8 @@ class Extension:
             if request.method == "POST":
                 await request.body()
             session_id = request.session[SESSION_MEMBER]
-            session = self._sessions.get(session_id)
-            if session is None:
-                is_new = request.scope["session_is_new"]
-                return not_seeded(self._sessions, session_id, is_new=is_new)
+            is_new = request.scope["session_is_new"]
+            session = self._sessions.require(session_id, is_new=is_new)
             return await answer(request, session)
 
         return handler

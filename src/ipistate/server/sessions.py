@@ -24,6 +24,18 @@ class SessionConflictError(IpiStateError):
     """A session that its caller cannot open under this id."""
 
 
+class NotSeededError(Exception):
+    """A request that needs a session and has none.
+
+    Args:
+        hint: Why, for clients; models read a fixed text.
+    """
+
+    def __init__(self, hint: str) -> None:
+        super().__init__(hint)
+        self.hint = hint
+
+
 class SessionsFullError(IpiStateError):
     """There is no room for another session now."""
 
@@ -67,6 +79,26 @@ class Sessions:
     def get(self, session_id: str) -> Session | None:
         """Return a session, or None if there is none."""
         return self._states.get(session_id)
+
+    def require(self, session_id: str, *, is_new: bool) -> Session:
+        """Return a session that a request needs.
+
+        Args:
+            session_id: Its id.
+            is_new: Whether no cookie came with the request.
+
+        Raises:
+            NotSeededError: There is none.
+        """
+        session = self._states.get(session_id)
+        if session is not None:
+            return session
+        if is_new:
+            raise NotSeededError("no valid session cookie came with the request")
+        if session_id.encode() in self._swept:
+            hint = "the cookie's session was unused for too long and has been freed"
+            raise NotSeededError(hint)
+        raise NotSeededError("the cookie's session has no world")
 
     def put(self, session_id: str, state: Session) -> None:
         """Keep this of a session that exists."""
@@ -112,10 +144,6 @@ class Sessions:
             self.drop(session_id)
             self._swept.put(session_id.encode(), True)
         return len(dropped)
-
-    def was_swept(self, session_id: str) -> bool:
-        """Tell whether a session is gone because nobody used it."""
-        return session_id.encode() in self._swept
 
     def drop(self, session_id: str) -> None:
         """Free a session; nothing happens if there is none."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from starlette.requests import ClientDisconnect
 
 from ipistate.errors import SchemaError
-from ipistate.kernel import encode, trusted_object
 from ipistate.protocol import (
     RESERVED_NAMES,
     ROLLOUT_PREFIX,
@@ -22,22 +21,17 @@ from ipistate.protocol import (
 from ipistate.server.answers import ANSWERED
 from ipistate.server.bodies import frozen_object
 from ipistate.server.cookies import VARY, new_session_id
-from ipistate.server.dataplane import not_seeded
 from ipistate.server.prefix import split_prefix
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from ipistate.protocol import EpisodeId
     from ipistate.server.answers import Answers
     from ipistate.server.cookies import SessionCookie
-    from ipistate.server.observer import CallTool
+    from ipistate.server.dataplane import DataPlane
     from ipistate.server.shell import Shell
-    from ipistate.tools import Tool
 
 _Head: TypeAlias = "tuple[str, EpisodeId | None, dict[str, Any]]"
 """A tool's name, the episode of the rollout prefix, and what the cookie holds."""
@@ -51,11 +45,10 @@ class ToolCallLayer:
 
     Args:
         app: Serves what is not the usual tool call.
-        shell: Has the gate and the sessions.
+        shell: Has the gate.
+        data: Makes the call.
         cookie: Reads and writes the session cookie.
         answers: Answers errors.
-        run: What executes a tool call.
-        tools: The table of tools.
         max_body_size: Bytes up to which a body is served here.
     """
 
@@ -64,19 +57,16 @@ class ToolCallLayer:
         app: ASGIApp,
         *,
         shell: Shell,
+        data: DataPlane,
         cookie: SessionCookie,
         answers: Answers,
-        run: CallTool,
-        tools: Mapping[str, Tool],
         max_body_size: int,
     ) -> None:
         self._app = app
         self._shell = shell
-        self._sessions = shell.sessions
+        self._data = data
         self._cookie = cookie
         self._answers = answers
-        self._run = run
-        self._tools = tools
         self._max_body_size = max_body_size
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -99,20 +89,14 @@ class ToolCallLayer:
         status = None
         try:
             arguments = frozen_object(await _body(receive))
-            state = self._sessions.get(session_id)
-            if state is None:
-                response = not_seeded(self._sessions, session_id, is_new=is_new)
-                status, headers, body = _parts(response)
-            else:
-                tools, run = self._tools, self._run
-                after, output = state.call(name, arguments, tools=tools, run=run)
-                self._sessions.put(session_id, after)
-                body = encode(trusted_object({"output": output}))
-                status, headers = 200, [(b"content-length", b"%d" % len(body)), _JSON]
+            body = self._data.called(session_id, name, arguments, is_new=is_new)
+            status, headers = 200, [(b"content-length", b"%d" % len(body)), _JSON]
         except ClientDisconnect:
             return
         except ANSWERED as error:
-            status, headers, body = _parts(self._answers.to(error))
+            reply = self._answers.to(error)
+            status, headers = reply.status_code, reply.raw_headers
+            body = bytes(reply.body)
         finally:
             # Before the reply is sent: the call's effect is complete, and a slow reader
             # must not hold up a checkpoint.
@@ -160,7 +144,3 @@ async def _body(receive: Receive) -> bytes:
         pieces.append(message.get("body", b""))
         if not message.get("more_body", False):
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
-def _parts(response: Response) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-    return response.status_code, response.raw_headers, bytes(response.body)
