@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import DecodeError, SchemaError
-from ipistate.server.seed_cache import Recent, SeedCache
+from ipistate.server.recent import Recent
+from ipistate.server.seed_cache import SeedCache
 
 
 def row(environment, **members):

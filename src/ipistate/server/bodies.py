@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 
-from ipistate.errors import SchemaError, json_path, preview
+from ipistate.errors import SchemaError, preview
 from ipistate.kernel import JsonArray, JsonObject, decode
 
 
@@ -88,18 +88,6 @@ def frozen_object(body: bytes) -> JsonObject:
         return document
     shown = preview(document)
     raise SchemaError("wrong_type", "expected an object", preview=shown)
-
-
-def object_of(tree: Any, *path: str) -> dict[str, Any]:
-    """Return a parsed body, or the part of it at a path, that has to be an object.
-
-    Raises:
-        SchemaError: It is something else.
-    """
-    if isinstance(tree, dict):
-        return cast("dict[str, Any]", tree)
-    where, shown = json_path(path), preview(tree)
-    raise SchemaError("wrong_type", "expected an object", where, shown)
 
 
 def count_ids(document: JsonValue, limit: int) -> None:

@@ -10,15 +10,15 @@ import json
 import time
 
 from base64 import b64decode, b64encode
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
-
-import attrs
 
 from itsdangerous import BadSignature, TimestampSigner
 from starlette.requests import cookie_parser
 
 from ipistate.protocol import COOKIE_MAX_AGE, SESSION_MEMBER, is_session_id
+from ipistate.server.recent import Recent
 
 
 if TYPE_CHECKING:
@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-REMEMBERED: Final = 5_000
-"""Cookies that are remembered, twice as many at the most."""
+REMEMBERED_BYTES: Final = 8 * 2**20
+"""Size of the cookies that are remembered, about 10,000 of them."""
 
-LONGEST_REMEMBERED: Final = 1_024
-"""Bytes of a ``Cookie`` header beyond which it is not remembered."""
+_ENTRY_BYTES: Final = 600
+"""Size of what is remembered beside a cookie's own bytes."""
+
+_UNVERIFIED: Final = (-inf, dict[str, Any]())
 
 VARY: Final = (b"vary", b"Cookie")
 """Goes with every cookie, so that caches tell sessions apart."""
@@ -61,37 +63,12 @@ class _Signer(TimestampSigner):
         return int(self._clock())
 
 
-@attrs.frozen
-class _Known:
-    at: int
-    """When the cookie was signed, in seconds since the epoch."""
-    session: dict[str, Any]
-
-
-class _Verified:
-    """Cookies with a good signature, by their exact bytes; forgets the older half."""
-
-    def __init__(self) -> None:
-        self._young: dict[bytes, _Known] = {}
-        self._old: dict[bytes, _Known] = {}
-
-    def get(self, header: bytes) -> _Known | None:
-        return self._young.get(header) or self._old.get(header)
-
-    def put(self, header: bytes, known: _Known) -> None:
-        if len(header) > LONGEST_REMEMBERED:
-            return
-        if len(self._young) >= REMEMBERED:
-            self._old, self._young = self._young, {}
-        self._young[header] = known
-
-
 class SessionCookie:
     """Reads and writes one server's cookie.
 
     Clients send back what they got, so what was verified or signed is remembered. A
-    signature stays good as long as the secret, but an age does not: it is looked at
-    each time.
+    signature stays good as long as the secret does, but not for ever: how old it is
+    is looked at each time.
     """
 
     def __init__(
@@ -102,47 +79,39 @@ class SessionCookie:
         self._head = f"{name}=".encode()
         tail = f"; path=/; Max-Age={COOKIE_MAX_AGE}; httponly; samesite=lax"
         self._tail = tail.encode()
-        self._verified = _Verified()
-        self._signed: dict[str, bytes] = {}
-        self._second = 0
+        self._verified: Recent[tuple[float, dict[str, Any]]] = Recent(REMEMBERED_BYTES)
+        self._signed: Recent[tuple[int, bytes]] = Recent(REMEMBERED_BYTES)
 
     def read(self, scope: Scope) -> dict[str, Any]:
         """Return the session that a request carries, empty if it carries none."""
-        headers = [value for name, value in scope["headers"] if name == b"cookie"]
-        return self.session(headers)
+        return self.session([v for name, v in scope["headers"] if name == b"cookie"])
 
     def session(self, headers: Sequence[bytes]) -> dict[str, Any]:
         """Return the session of these ``Cookie`` headers; the last good one counts.
 
-        A bad signature, an old timestamp and a payload that is no object are all the
-        same as no cookie.
+        A bad signature, an old timestamp and a payload that
+        is no object are all the same as no cookie.
         """
+        now = self._signer.get_timestamp()
         for header in reversed(headers):
-            known = self._verified.get(header)
-            if known is None:
-                known = self._verify(header)
-            if (
-                known is not None
-                and 0 <= self._signer.get_timestamp() - known.at <= COOKIE_MAX_AGE
-            ):
-                return {**known.session}
+            at, session = self._verified.get(header) or self._verify(header)
+            if 0 <= now - at <= COOKIE_MAX_AGE:
+                return {**session}
         return {}
 
-    def _verify(self, header: bytes) -> _Known | None:
-        value = cookie_parser(header.decode("latin-1")).get(self._name)
-        if value is None:
-            return None
+    def _verify(self, header: bytes) -> tuple[float, dict[str, Any]]:
+        value = cookie_parser(header.decode("latin-1")).get(self._name, "")
         try:
             payload, at = self._signer.unsign(
                 value, max_age=COOKIE_MAX_AGE, return_timestamp=True
             )
             session = json.loads(b64decode(payload))
         except _UNREADABLE:
-            return None
+            return _UNVERIFIED
         if not isinstance(session, dict):
-            return None
-        known = _Known(int(at.timestamp()), cast("dict[str, Any]", session))
-        self._verified.put(header, known)
+            return _UNVERIFIED
+        known = int(at.timestamp()), cast("dict[str, Any]", session)
+        self._verified.put(header, known, _ENTRY_BYTES)
         return known
 
     def write(self, session: dict[str, Any]) -> bytes:
@@ -154,16 +123,14 @@ class SessionCookie:
         return self._pair(session).decode("ascii")
 
     def _pair(self, session: dict[str, Any]) -> bytes:
-        second = self._signer.get_timestamp()
-        if second != self._second or len(self._signed) >= REMEMBERED:
-            self._second, self._signed = second, {}
-        text = json.dumps(session)
-        known = self._signed.get(text)
-        if known is None:
-            known = self._head + self._signer.sign(b64encode(text.encode()))
-            self._signed[text] = known
-            self._verified.put(known, _Known(second, json.loads(text)))
-        return known
+        payload, now = json.dumps(session).encode(), self._signer.get_timestamp()
+        at, pair = self._signed.get(payload) or (None, b"")
+        if at != now:
+            # It may be the next second by now, but no other secret.
+            pair = self._head + self._signer.sign(b64encode(payload))
+            self._signed.put(payload, (now, pair), _ENTRY_BYTES)
+            self._verified.put(pair, (now, json.loads(payload)), _ENTRY_BYTES)
+        return pair
 
 
 def new_session_id() -> str:

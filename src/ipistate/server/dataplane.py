@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Final
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ipistate.errors import SchemaError, preview
 from ipistate.kernel import (
     EMPTY_OBJECT,
-    JsonArray,
     JsonObject,
     encode,
     structure,
@@ -29,10 +27,9 @@ from ipistate.protocol import (
     SESSION_MEMBER,
     VERIFY_PATH,
 )
-from ipistate.scoring import metrics_report
 from ipistate.server.bodies import json_body, json_object
 from ipistate.server.replies import json_reply
-from ipistate.server.scoring import scoring_of
+from ipistate.server.scoring import aggregated, scoring_of
 from ipistate.server.seed_cache import SeedCache
 from ipistate.server.seeds import NativeSession
 from ipistate.sessions import Session, UnloggedSession
@@ -147,15 +144,7 @@ def _session_id(request: Request) -> str:
 
 async def aggregate_metrics(request: Request) -> Response:
     """Compute the metrics of verify responses."""
-    body = await json_object(request)
-    responses = body.get("verify_responses")
-    if "verify_responses" not in body:
-        message = "required member is missing"
-        raise SchemaError("missing_member", message, "$.verify_responses")
-    if not isinstance(responses, JsonArray):
-        where, shown = "$.verify_responses", preview(responses)
-        raise SchemaError("wrong_type", "expected an array", where, shown)
-    return json_reply(metrics_report(responses))  # type: ignore[arg-type]
+    return json_reply(aggregated(await json_object(request)))
 
 
 async def reverify_mode(_: Request) -> Response:

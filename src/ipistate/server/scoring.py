@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from ipistate.kernel import JsonObject
+from ipistate.errors import SchemaError, preview
+from ipistate.kernel import JsonArray, JsonObject
 from ipistate.scoring import (
     SeededRequest,
     VerifyRequest,
     calls_of_items,
+    metrics_report,
     verify_reply,
 )
 from ipistate.sessions import Session
@@ -31,6 +33,22 @@ ReadExchange: TypeAlias = Callable[[bytes], Score]
 def scoring_of(settings: ServerSettings) -> ReadExchange:
     """Return the scoring that an operator has chosen."""
     return _with_effects(settings) if settings.effects else _by_trace
+
+
+def aggregated(body: JsonObject) -> JsonObject:
+    """Return the metrics of the verify responses of a request.
+
+    Raises:
+        SchemaError: It has none.
+    """
+    responses = body.get("verify_responses")
+    if "verify_responses" not in body:
+        message = "required member is missing"
+        raise SchemaError("missing_member", message, "$.verify_responses")
+    if not isinstance(responses, JsonArray):
+        where, shown = "$.verify_responses", preview(responses)
+        raise SchemaError("wrong_type", "expected an array", where, shown)
+    return metrics_report(responses)  # type: ignore[arg-type]
 
 
 def _by_trace(body: bytes) -> Score:

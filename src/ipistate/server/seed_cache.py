@@ -6,61 +6,17 @@ Worlds are immutable, so sharing one between sessions changes nothing that they 
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from ipistate.kernel import freeze
+from ipistate.server.recent import Recent
 from ipistate.server.seeds import Seed, build_world, read_seed
 
 
 if TYPE_CHECKING:
     from ipistate.kernel import Adopt, Environment
-
-V = TypeVar("V")
-
-
-class Recent(Generic[V]):
-    """A mapping from bytes that forgets what was not used for longest.
-
-    ``limit`` bounds the sum of the sizes: those of the keys, and what ``put`` says.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._size = 0
-        self._entries: dict[bytes, tuple[V, int]] = {}
-
-    def get(self, key: bytes) -> V | None:
-        """Return a value and remember that it was used."""
-        entry = self._entries.pop(key, None)
-        if entry is None:
-            return None
-        self._entries[key] = entry
-        return entry[0]
-
-    def put(self, key: bytes, value: V, size: int = 0) -> None:
-        """Keep a value; what is larger than the limit is not kept at all."""
-        size += len(key)
-        if size > self._limit:
-            return
-        _, replaced = self._entries.pop(key, (None, 0))
-        self._entries[key] = value, size
-        self._size += size - replaced
-        while self._size > self._limit:
-            _, forgotten = self._entries.pop(next(iter(self._entries)))
-            self._size -= forgotten
-
-    def discard(self, key: bytes) -> None:
-        """Forget a key, if it is known."""
-        _, forgotten = self._entries.pop(key, (None, 0))
-        self._size -= forgotten
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __contains__(self, key: bytes) -> bool:
-        return key in self._entries
 
 
 class SeedCache:

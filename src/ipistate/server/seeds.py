@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import attrs
 
-from ipistate.errors import DecodeError, EncodeError, SchemaError, json_path
+from ipistate.errors import DecodeError, EncodeError, SchemaError, json_path, preview
 from ipistate.kernel import Adopt, Environment, JsonObject, decode_as, structure
 from ipistate.protocol import EpisodeId, check_session_id
-from ipistate.server.bodies import object_of
 
 
 @attrs.frozen(kw_only=True)
@@ -60,7 +59,7 @@ def read_seed(body: bytes, build: Build = build_world) -> Seed:
     """
 
     def seed(tree: Any, adopt: Adopt) -> Seed:
-        return _seed(object_of(tree), lambda members: build(members, adopt))
+        return _seed(_object_of(tree), lambda members: build(members, adopt))
 
     return decode_as(body, seed)
 
@@ -69,7 +68,7 @@ def _seed(row: dict[str, Any], build: _Bound) -> Seed:
     if "environment" in row or "resources_session_id" not in row:
         return Seed(_world(row, build))
     native = structure(row, _NativeSeed)
-    world = _world(object_of(native.task_data, "task_data"), build, "task_data")
+    world = _world(_object_of(native.task_data, "task_data"), build, "task_data")
     return Seed(
         world,
         NativeSession(
@@ -82,11 +81,23 @@ def _seed(row: dict[str, Any], build: _Bound) -> Seed:
 _MISSING: Final = "required member is missing"
 
 
+def _object_of(tree: Any, *path: str) -> dict[str, Any]:
+    """Return a parsed body, or the part of it at a path, that has to be an object.
+
+    Raises:
+        SchemaError: It is something else.
+    """
+    if isinstance(tree, dict):
+        return cast("dict[str, Any]", tree)
+    where, shown = json_path(path), preview(tree)
+    raise SchemaError("wrong_type", "expected an object", where, shown)
+
+
 def _world(row: dict[str, Any], build: _Bound, *path: str) -> Environment:
     inner = (*path, "environment")
     if "environment" not in row:
         raise SchemaError("missing_member", _MISSING, json_path(inner))
-    members = object_of(row["environment"], *inner)
+    members = _object_of(row["environment"], *inner)
     try:
         return build(members)
     except (DecodeError, EncodeError) as error:

@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from ipistate.errors import IpiStateError
-from ipistate.server.seed_cache import Recent
+from ipistate.server.recent import Recent
 
 
 if TYPE_CHECKING:
