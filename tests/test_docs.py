@@ -30,7 +30,7 @@ from ipistate.protocol.records import (
     read_manifest,
     read_record,
 )
-from ipistate.server.settings import ServerSettings
+from ipistate.server import ServerSettings
 from ipistate.sessions.state import EnvironmentCodec
 from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
 

@@ -36,7 +36,7 @@ from ipistate.protocol.events import (
 )
 from ipistate.protocol.operations import CommitBody, PrepareBody
 from ipistate.protocol.records import EncodedStates, SessionRecord
-from ipistate.server.collector import paused, spare_the_old
+from ipistate.server.operating.collector import paused, spare_the_old
 from ipistate.sessions.state import EnvironmentCodec
 from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
 

@@ -14,8 +14,8 @@ from report import Row
 from worlds import clinic, task_row
 
 from ipistate import JsonObject, call_tool
-from ipistate.server.seed_cache import SeedCache
-from ipistate.server.settings import ServerSettings
+from ipistate.server import ServerSettings
+from ipistate.server.live.seed_cache import SeedCache
 
 
 _ROWS, _ROLLOUTS, _SIZE = 125, 16, 50_000

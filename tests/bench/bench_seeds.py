@@ -11,8 +11,8 @@ from measure import compare, fresh
 from report import Row, row
 from worlds import clinic, task_row
 
-from ipistate.server.collector import spare_the_old
-from ipistate.server.seed_cache import SeedCache
+from ipistate.server.live.seed_cache import SeedCache
+from ipistate.server.operating.collector import spare_the_old
 
 
 _FLOOR = "json.loads + copy.deepcopy"

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ipistate.cli import serve
-from ipistate.server.logs import LogForm
-from ipistate.server.settings import ServerSettings, described_settings
+from ipistate.server import ServerSettings, described_settings
+from ipistate.server.operating.logs import LogForm
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,8 @@ from starlette.datastructures import Secret
 from ipistate.clients.control_client import ControlClient
 from ipistate.clients.coordinator import Coordinator
 from ipistate.clients.discovery import discover
+from ipistate.server import ServerSettings
 from ipistate.server.app import create_app
-from ipistate.server.settings import ServerSettings
 
 
 PREFIX = "/ng-control/v1/checkpoint/"

@@ -14,7 +14,7 @@ import pytest
 from starlette.datastructures import Secret
 
 from ipistate.server.app import create_app
-from ipistate.server.settings import ServerSettings
+from ipistate.server.operating.settings import ServerSettings
 
 
 CONTROL = "/ng-control/v1/checkpoint"

@@ -497,7 +497,7 @@ async def test_d19_a_failed_verify_leaves_the_checkpoint(
     def fail(*_):
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("ipistate.server.scoring.verify_reply", fail)
+    monkeypatch.setattr("ipistate.server.live.scoring.verify_reply", fail)
     failed = await client.post("/verify", json=verify_body)
     tracked = (await client.counts())["sessions"]
     commit = await committed(client, tmp_path)

@@ -13,7 +13,7 @@ import pytest
 from starlette.datastructures import Secret
 
 from ipistate.protocol.records import EncodedStates
-from ipistate.server.settings import ServerSettings
+from ipistate.server.operating.settings import ServerSettings
 
 
 pytestmark = pytest.mark.anyio

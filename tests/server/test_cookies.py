@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from ipistate.protocol import COOKIE_MAX_AGE as MAX_AGE
 from ipistate.protocol.episode import MAX_SESSION_ID
-from ipistate.server.cookies import REMEMBERED_BYTES, SessionCookie
+from ipistate.server.adapter.cookies import REMEMBERED_BYTES, SessionCookie
 
 
 pytestmark = pytest.mark.anyio

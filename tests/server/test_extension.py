@@ -13,11 +13,11 @@ from starlette.routing import Route
 
 from ipistate.kernel.values import MAX_DEPTH
 from ipistate.protocol import EXTENSION_PATH as PREFIX
+from ipistate.server.adapter.cookies import SessionCookie
 from ipistate.server.app import create_app
-from ipistate.server.cookies import SessionCookie
-from ipistate.server.extension import MAX_STEPS
-from ipistate.server.new_sessions import MAX_FORKS, read_import
-from ipistate.server.settings import ServerSettings
+from ipistate.server.extension.new_sessions import MAX_FORKS, read_import
+from ipistate.server.extension.routes import MAX_STEPS
+from ipistate.server.operating.settings import ServerSettings
 
 
 pytestmark = pytest.mark.anyio
@@ -611,7 +611,7 @@ def slow_import(wire, settled, monkeypatch):
         assert may_end.wait(20), "nobody else was served"
         return read_import(*given)
 
-    monkeypatch.setattr("ipistate.server.extension.read_import", read)
+    monkeypatch.setattr("ipistate.server.extension.routes.read_import", read)
 
     async def begin(client, **members):
         body = {"state": {"schema_version": 1, "environment": {}}, **members}

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from ipistate.server.cookies import SessionCookie
+from ipistate.server.adapter.cookies import SessionCookie
 
 
 pytestmark = pytest.mark.anyio
@@ -300,7 +300,7 @@ async def test_a_failing_verify_drops_the_world(
     def fail(*_):
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("ipistate.server.scoring.verify_reply", fail)
+    monkeypatch.setattr("ipistate.server.live.scoring.verify_reply", fail)
     failed = await client.post("/verify", json=verify_body)
     call = await client.post("/get_patient_record", json={"patient_id": "P-7742"})
 

@@ -16,10 +16,10 @@ from starlette.datastructures import Secret
 from ipistate.kernel.environment import Environment
 from ipistate.server import app as application
 from ipistate.server.app import create_app
-from ipistate.server.idle import TimedUses, Uses
-from ipistate.server.sessions import NotSeededError, Sessions, SessionsFullError
-from ipistate.server.settings import ServerSettings
-from ipistate.server.shell import Shell
+from ipistate.server.live.idle import TimedUses, Uses
+from ipistate.server.live.sessions import NotSeededError, Sessions, SessionsFullError
+from ipistate.server.live.shell import Shell
+from ipistate.server.operating.settings import ServerSettings
 from ipistate.sessions import Session
 
 

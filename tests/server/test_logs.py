@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ipistate.server.logs import (
+from ipistate.server.operating.logs import (
     JsonFormatter,
     LogForm,
     LogLevel,

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.routing import Route
 
 from ipistate.kernel.values import JsonObject
-from ipistate.server.collector import Pauses
+from ipistate.server.operating.collector import Pauses
 from ipistate.tools import TOOLS
 from ipistate.tools.strict import strict
 
@@ -210,7 +210,9 @@ async def test_collections_are_watched_while_the_server_runs(connect):
 async def test_pauses_go_into_the_bucket_that_holds_them(monkeypatch):
     """A pause equal to a bound counts as within it, as Prometheus has it."""
     clock = iter([0.0, 0.001, 0.0, 2.0])
-    monkeypatch.setattr("ipistate.server.collector.perf_counter", lambda: next(clock))
+    monkeypatch.setattr(
+        "ipistate.server.operating.collector.perf_counter", lambda: next(clock)
+    )
     pauses = Pauses()
     for _ in range(2):
         pauses("start", {"generation": 1})
@@ -262,7 +264,7 @@ async def test_a_tool_without_a_usable_schema_breaks_nothing(connect, world):
 async def test_without_the_library_there_is_no_such_count(connect, world, monkeypatch):
     """Everything else is counted as before."""
     monkeypatch.setitem(sys.modules, "jsonschema", None)
-    monkeypatch.setattr("ipistate.server.metrics.find_spec", lambda _: None)
+    monkeypatch.setattr("ipistate.server.operating.metrics.find_spec", lambda _: None)
     client = await seeded(connect, world)
     await client.post(CHART, json=WRONG)
     text = (await client.get("/metrics")).text

@@ -6,8 +6,8 @@ import pytest
 
 from ipistate import Environment
 from ipistate.protocol.episode import EpisodeId
-from ipistate.server.seeds import NativeSession
-from ipistate.server.sessions import SessionConflictError, Sessions
+from ipistate.server.live.seeds import NativeSession
+from ipistate.server.live.sessions import SessionConflictError, Sessions
 
 
 pytestmark = pytest.mark.anyio

@@ -28,7 +28,7 @@ from ipistate.protocol.actions import STATUS_OF
 from ipistate.protocol.operations import MAX_IDS, OPERATIONS
 from ipistate.protocol.participant import Phase
 from ipistate.server.app import create_app
-from ipistate.server.settings import ServerSettings
+from ipistate.server.operating.settings import ServerSettings
 
 
 DOCUMENT = json.loads(

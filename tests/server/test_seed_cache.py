@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import DecodeError, SchemaError
-from ipistate.server.recent import Recent
-from ipistate.server.seed_cache import SeedCache
+from ipistate.server.live.recent import Recent
+from ipistate.server.live.seed_cache import SeedCache
 
 
 def row(environment, **members):

@@ -14,15 +14,15 @@ from importlib.util import find_spec
 import httpx
 import pytest
 
+from ipistate.server.operating.settings import ServerSettings
 from ipistate.server.serve import TooManyWorkersError, refuse_workers, run
-from ipistate.server.settings import ServerSettings
 
 
 PROGRAM = """
 import sys
 from starlette.datastructures import Secret
 from ipistate.server.serve import run
-from ipistate.server.settings import ServerSettings
+from ipistate.server.operating.settings import ServerSettings
 port, loop, http = sys.argv[1:]
 settings = ServerSettings(checkpoint_token=Secret("t"))
 run(settings, port=int(port), loop=loop, http=http)

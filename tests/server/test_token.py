@@ -10,7 +10,7 @@ from starlette.routing import Mount
 
 from ipistate.protocol.operations import MAX_IDS
 from ipistate.server.app import create_app
-from ipistate.server.settings import ServerSettings
+from ipistate.server.operating.settings import ServerSettings
 
 
 pytestmark = pytest.mark.anyio

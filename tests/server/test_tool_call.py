@@ -13,8 +13,8 @@ from starlette.datastructures import Secret
 
 from ipistate.protocol import COOKIE_MAX_AGE, cookie_name
 from ipistate.server import ServerSettings, create_app
-from ipistate.server.cookies import SessionCookie
-from ipistate.server.tool_call import ToolCallLayer
+from ipistate.server.adapter.cookies import SessionCookie
+from ipistate.server.adapter.tool_call import ToolCallLayer
 
 
 pytestmark = pytest.mark.anyio

@@ -2,23 +2,28 @@
 
 Needs the ``server`` extra. ``create_app`` gives the application, ``run`` serves it.
 
-A request passes the layers of ``app``. At the gate it becomes a *passage*, which the
-control machine lets in, holds back or refuses; ``shell`` performs what the machine
-decides. Sessions live in ``sessions``, as values that a *keeping* makes: worlds, or
-with the ``extension`` worlds and their history. Worlds of repeated seeds come from the
-*pool*. ``uses`` knows which sessions nobody uses.
+Where a rule lives:
+
+* ``adapter`` speaks the protocol: routes, cookie, prefix, gate, token. ``tool_call`` is
+  the way of nearly all requests; the layers that ``app`` puts together serve the rest,
+  and the same calls with the same bytes.
+* ``live`` has the sessions, as values, and the shell, which does what the control
+  machine decides.
+* ``operating`` is about the process: settings, logs, metrics, the garbage collector.
+* ``extension`` has routes of our own, for token holders.
+* ``bodies``, ``replies`` and ``answers`` are the forms of what goes in and out.
 """
 
 from ipistate.server.app import create_app
-from ipistate.server.logs import LogForm, LogLevel, configure
-from ipistate.server.serve import HOST, PORT, TooManyWorkersError, run
-from ipistate.server.settings import (
+from ipistate.server.operating.logs import LogForm, LogLevel, configure
+from ipistate.server.operating.settings import (
     PositiveSeconds,
     ServerSettings,
     SettingDescription,
     WholeNumber,
     described_settings,
 )
+from ipistate.server.serve import HOST, PORT, TooManyWorkersError, run
 
 
 __all__ = [

@@ -16,19 +16,19 @@ from ipistate.errors import (
     SchemaError,
 )
 from ipistate.protocol import HINT_HEADER, refusal
-from ipistate.server.replies import detail, invalid, json_reply
-from ipistate.server.sessions import (
+from ipistate.server.live.sessions import (
     NotSeededError,
     SessionConflictError,
     SessionsFullError,
 )
+from ipistate.server.replies import detail, invalid, json_reply
 from ipistate.sessions import IdempotencyError, SessionRangeError
 
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from ipistate.server.observer import Observer
+    from ipistate.server.operating.observer import Observer
 
 _BEYOND_PARSERS: Final = frozenset({"not_utf8", "integer_too_large"})
 _NOT_SEEDED: Final = "Session not initialized. Please call seed_session first."

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Final
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
+from ipistate.server.adapter.control_plane import ControlPlane
+from ipistate.server.adapter.cookies import SessionCookie, SessionLayer
+from ipistate.server.adapter.data_plane import DataPlane
+from ipistate.server.adapter.gate import GateLayer
+from ipistate.server.adapter.prefix import PrefixLayer
+from ipistate.server.adapter.token import TokenLayer
+from ipistate.server.adapter.tool_call import ToolCallLayer
 from ipistate.server.answers import ANSWERED, Answers
 from ipistate.server.bodies import BodyLimitLayer
-from ipistate.server.control import ControlPlane
-from ipistate.server.cookies import SessionCookie, SessionLayer
-from ipistate.server.dataplane import DataPlane
 from ipistate.server.extension import Extension
-from ipistate.server.gate import GateLayer
-from ipistate.server.observer import Observer
-from ipistate.server.prefix import PrefixLayer
-from ipistate.server.settings import ServerSettings
-from ipistate.server.shell import Shell
-from ipistate.server.token import TokenLayer
-from ipistate.server.tool_call import ToolCallLayer
+from ipistate.server.live.shell import Shell
+from ipistate.server.operating.observer import Observer
+from ipistate.server.operating.settings import ServerSettings
 from ipistate.tools import call_tool
 
 
@@ -101,7 +101,7 @@ def _exact(route: Route) -> Route:
 def _observer(settings: ServerSettings) -> Observer:
     if not settings.metrics:
         return Observer()
-    from ipistate.server.metrics import Metrics  # noqa: PLC0415 - an extra's module
+    from ipistate.server.operating.metrics import Metrics  # noqa: PLC0415 - an extra's module
 
     return Metrics(settings.tools)
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import uvicorn
 
 from ipistate.server.app import create_app
-from ipistate.server.collector import spare_the_old
-from ipistate.server.logs import LogForm, ready_line
+from ipistate.server.operating.collector import spare_the_old
+from ipistate.server.operating.logs import LogForm, ready_line
 
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from collections.abc import Callable, Mapping
 
-    from ipistate.server.settings import ServerSettings
+    from ipistate.server.operating.settings import ServerSettings
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 8000

@@ -21,7 +21,7 @@ from ipistate.sessions import Session
 
 if TYPE_CHECKING:
     from ipistate.kernel import Environment
-    from ipistate.server.settings import ServerSettings
+    from ipistate.server.operating.settings import ServerSettings
 
 Score: TypeAlias = Callable[[Session | None], JsonObject]
 """Gives the reply, perhaps with the help of the session's history."""

@@ -21,7 +21,7 @@ from ipistate.server.replies import json_reply
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from ipistate.server.shell import Passage, Shell
+    from ipistate.server.live.shell import Passage, Shell
 
 PASSAGE: Final = "ipistate.passage"
 """Where the scope of a request has its passage, for handlers that make sessions."""

@@ -12,10 +12,10 @@ from starlette.routing import Route
 
 from ipistate.kernel import structure
 from ipistate.protocol import CHECKPOINT_PATH, OPERATIONS
+from ipistate.server.adapter.token import authorized
 from ipistate.server.bodies import count_ids, json_object
+from ipistate.server.live.shell import code_of
 from ipistate.server.replies import json_reply
-from ipistate.server.shell import code_of
-from ipistate.server.token import authorized
 
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from ipistate.protocol import ControlBody, Reply
-    from ipistate.server.settings import ServerSettings
-    from ipistate.server.shell import Shell
-    from ipistate.server.token import Handler
+    from ipistate.server.adapter.token import Handler
+    from ipistate.server.live.shell import Shell
+    from ipistate.server.operating.settings import ServerSettings
 
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("ipistate.server.control")
 
 
 class ControlPlane:

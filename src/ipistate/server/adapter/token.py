@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from starlette.routing import Route
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from ipistate.server.observer import Observer
+    from ipistate.server.operating.observer import Observer
 
     Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 AUTHORIZED: Final = "ipistate.authorized"
 """Set in the scope of a call that may pass; a route without it lets nobody in."""
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("ipistate.server.token")
 
 
 class TokenLayer:

@@ -18,20 +18,20 @@ from ipistate.protocol import (
     SESSION_MEMBER,
     is_session_id,
 )
+from ipistate.server.adapter.cookies import VARY, new_session_id
+from ipistate.server.adapter.prefix import split_prefix
 from ipistate.server.answers import ANSWERED
 from ipistate.server.bodies import frozen_object
-from ipistate.server.cookies import VARY, new_session_id
-from ipistate.server.prefix import split_prefix
 
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from ipistate.protocol import EpisodeId
+    from ipistate.server.adapter.cookies import SessionCookie
+    from ipistate.server.adapter.data_plane import DataPlane
     from ipistate.server.answers import Answers
-    from ipistate.server.cookies import SessionCookie
-    from ipistate.server.dataplane import DataPlane
-    from ipistate.server.shell import Shell
+    from ipistate.server.live.shell import Shell
 
 _Head: TypeAlias = "tuple[str, EpisodeId | None, dict[str, Any]]"
 """A tool's name, the episode of the rollout prefix, and what the cookie holds."""

@@ -18,7 +18,7 @@ from itsdangerous import BadSignature, TimestampSigner
 from starlette.requests import cookie_parser
 
 from ipistate.protocol import COOKIE_MAX_AGE, SESSION_MEMBER, is_session_id
-from ipistate.server.recent import Recent
+from ipistate.server.live.recent import Recent
 
 
 if TYPE_CHECKING:

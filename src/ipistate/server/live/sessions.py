@@ -6,14 +6,14 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from ipistate.errors import IpiStateError
-from ipistate.server.recent import Recent
+from ipistate.server.live.recent import Recent
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ipistate.protocol import EpisodeId
-    from ipistate.server.seeds import NativeSession
+    from ipistate.server.live.seeds import NativeSession
     from ipistate.sessions import Session
 
 CLOSED_BYTES: Final = 4 * 2**20

@@ -11,7 +11,7 @@ from ipistate.sessions import EnvironmentCodec, Session, SessionCodec, UnloggedS
 
 
 if TYPE_CHECKING:
-    from ipistate.server.settings import ServerSettings
+    from ipistate.server.operating.settings import ServerSettings
     from ipistate.sessions import StateCodec
 
 

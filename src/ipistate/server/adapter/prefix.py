@@ -16,7 +16,7 @@ from ipistate.server.replies import refused
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from ipistate.server.observer import Observer
+    from ipistate.server.operating.observer import Observer
 
 _PREFIXED: Final = re.compile(
     rf"{ROLLOUT_PREFIX}(?P<key>[A-Za-z0-9][A-Za-z0-9._-]*)(?P<rest>/.*)"

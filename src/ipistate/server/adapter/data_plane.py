@@ -28,19 +28,19 @@ from ipistate.protocol import (
     VERIFY_PATH,
 )
 from ipistate.server.bodies import json_body, json_object
+from ipistate.server.live.scoring import aggregated, scoring_of
+from ipistate.server.live.seed_cache import SeedCache
+from ipistate.server.live.seeds import NativeSession
 from ipistate.server.replies import json_reply
-from ipistate.server.scoring import aggregated, scoring_of
-from ipistate.server.seed_cache import SeedCache
-from ipistate.server.seeds import NativeSession
 from ipistate.sessions import Session, UnloggedSession
 
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from ipistate.server.observer import CallTool
-    from ipistate.server.sessions import Sessions
-    from ipistate.server.settings import ServerSettings
+    from ipistate.server.live.sessions import Sessions
+    from ipistate.server.operating.observer import CallTool
+    from ipistate.server.operating.settings import ServerSettings
 
 _ALIVE: Final = JsonObject({"status": "ok"})
 

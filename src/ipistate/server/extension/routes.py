@@ -34,13 +34,18 @@ from ipistate.protocol import (
     Refuse,
     refusal,
 )
+from ipistate.server.adapter.gate import PASSAGE
+from ipistate.server.adapter.token import authorized
 from ipistate.server.answers import KeyHeaderError, QueryError
 from ipistate.server.bodies import count_ids, json_body, json_object
-from ipistate.server.gate import PASSAGE
-from ipistate.server.new_sessions import MAX_FORKS, ForkBody, NewSession, read_import
+from ipistate.server.extension.new_sessions import (
+    MAX_FORKS,
+    ForkBody,
+    NewSession,
+    read_import,
+)
+from ipistate.server.live.scoring import scoring_of
 from ipistate.server.replies import json_reply
-from ipistate.server.scoring import scoring_of
-from ipistate.server.token import authorized
 from ipistate.sessions import SessionCodec
 
 
@@ -50,10 +55,10 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from ipistate.server.cookies import SessionCookie
-    from ipistate.server.observer import CallTool
-    from ipistate.server.settings import ServerSettings
-    from ipistate.server.shell import Shell
+    from ipistate.server.adapter.cookies import SessionCookie
+    from ipistate.server.live.shell import Shell
+    from ipistate.server.operating.observer import CallTool
+    from ipistate.server.operating.settings import ServerSettings
     from ipistate.sessions import Session, Step
 
     Handler: TypeAlias = Callable[[Request], Awaitable[Response]]

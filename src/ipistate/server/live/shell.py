@@ -41,12 +41,12 @@ from ipistate.protocol import (
     participant_status,
     start_participant,
 )
-from ipistate.server.files import CheckpointFiles
-from ipistate.server.idle import TimedUses, Uses
-from ipistate.server.observer import Observer, WorkStage
-from ipistate.server.sessions import Sessions
-from ipistate.server.states import CarriedStates
-from ipistate.server.waiting import Pending
+from ipistate.server.live.files import CheckpointFiles
+from ipistate.server.live.idle import TimedUses, Uses
+from ipistate.server.live.sessions import Sessions
+from ipistate.server.live.states import CarriedStates
+from ipistate.server.live.waiting import Pending
+from ipistate.server.operating.observer import Observer, WorkStage
 
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from ipistate.kernel import JsonObject
     from ipistate.protocol import ControlBody, EpisodeId, ParticipantState
-    from ipistate.server.settings import ServerSettings
+    from ipistate.server.operating.settings import ServerSettings
     from ipistate.sessions import Session
 
 Passage: TypeAlias = Pending[Admit | Refuse]
@@ -66,7 +66,7 @@ The machine may also refuse what a request wants that it has let in: ``Refuse`` 
 takes the place of ``Admit``, and the request has left the gate.
 """
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("ipistate.server.shell")
 
 
 def code_of(reply: Reply) -> str | None:

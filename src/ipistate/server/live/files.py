@@ -20,8 +20,8 @@ from ipistate.protocol import (
     WriteEnded,
     WriteStopped,
 )
-from ipistate.server.collector import paused
-from ipistate.server.observer import Observer, WorkStage
+from ipistate.server.operating.collector import paused
+from ipistate.server.operating.observer import Observer, WorkStage
 from ipistate.storage import CheckpointDirectory, StopFlag
 
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 _SHOWN: Final = 200
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("ipistate.server.files")
 
 
 class CheckpointFiles:

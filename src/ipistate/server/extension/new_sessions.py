@@ -18,7 +18,7 @@ from ipistate.protocol import EpisodeId
 
 if TYPE_CHECKING:
     from ipistate.kernel import Adopt
-    from ipistate.server.cookies import SessionCookie
+    from ipistate.server.adapter.cookies import SessionCookie
     from ipistate.sessions import Session, SessionCodec
 
 MAX_FORKS: Final = 1_000

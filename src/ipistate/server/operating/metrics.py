@@ -24,8 +24,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ipistate.protocol import Phase
-from ipistate.server.collector import Pauses
-from ipistate.server.observer import CallTool, Observer, WorkStage
+from ipistate.server.operating.collector import Pauses
+from ipistate.server.operating.observer import CallTool, Observer, WorkStage
 
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
     from starlette.requests import Request
 
-    from ipistate.server.observer import Watched
-    from ipistate.server.strictness import Strictness
+    from ipistate.server.operating.observer import Watched
+    from ipistate.server.operating.strictness import Strictness
     from ipistate.tools import Tool, Transition
 
 PATH: Final = "/metrics"
@@ -155,7 +155,7 @@ def _strictness(
     # Without the library nobody can say what strict arguments would refuse.
     if find_spec("jsonschema") is None:
         return None
-    from ipistate.server.strictness import Strictness  # noqa: PLC0415 - an extra's module
+    from ipistate.server.operating.strictness import Strictness  # noqa: PLC0415 - an extra's module
 
     return Strictness(tools, registry)
 

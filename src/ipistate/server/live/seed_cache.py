@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ipistate.kernel import freeze
-from ipistate.server.recent import Recent
-from ipistate.server.seeds import Seed, build_world, read_seed
+from ipistate.server.live.recent import Recent
+from ipistate.server.live.seeds import Seed, build_world, read_seed
 
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""The live sessions, and the shell that does what the control machine decides."""

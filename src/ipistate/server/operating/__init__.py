@@ -1,0 +1,1 @@
+"""What operates a process: settings, logs, metrics, the garbage collector."""
