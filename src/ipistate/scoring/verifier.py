@@ -25,7 +25,6 @@ from ipistate.kernel import (
 from ipistate.scoring.effects.report import Effects, assess
 from ipistate.scoring.injection import Injection
 from ipistate.scoring.traces import TRUNCATED, calls_of_items, function_calls
-from ipistate.scoring.verification import deciding_keys
 from ipistate.tools import TOOLS
 
 
@@ -136,7 +135,7 @@ def _scored(
 def _first_match(
     calls: Iterable[Mapping[str, Any]], injection: Injection
 ) -> JsonObject | None:
-    keys = deciding_keys(injection.verification_type, injection.target_args)
+    keys = injection.deciding_keys
     for item in calls:
         if item["name"] == injection.target_tool and keys:
             arguments = _read(item.get("arguments", EMPTY_OBJECT))
