@@ -113,7 +113,7 @@ class VerifyRequest:
 
 @attrs.frozen(kw_only=True)
 class SeededRequest:
-    """A verify request with the task row's world, for whoever reports effects."""
+    """A verify request with the task row's world, from which effects are reported."""
 
     request: VerifyRequest
     seed: Environment | None
