@@ -25,6 +25,7 @@ from ipistate.scoring import (
     Verdict,
     assess,
     calls_of,
+    incomplete_reason,
     retrace,
     verify,
 )
@@ -92,16 +93,9 @@ class StoredRollout:
         return found if isinstance(found, JsonObject) else EMPTY_OBJECT
 
     @property
-    def incomplete_reason(self) -> str | None:
-        """Why the response is incomplete, if it is."""
-        given = self.response.get("incomplete_details")
-        reason = given.get("reason") if isinstance(given, JsonObject) else None
-        return reason if isinstance(reason, str) else None
-
-    @property
     def is_truncated(self) -> bool:
         """The response was cut off."""
-        return self.incomplete_reason == TRUNCATED
+        return incomplete_reason(self.response) == TRUNCATED
 
     @property
     def status(self) -> Status:
@@ -178,7 +172,8 @@ def _scored(one: StoredRollout) -> StoredRollout:
         return one
     items = [call.to_item() for call in one.calls]
     required = _required(one.row)
-    verdict = verify(items, one.injection, required, one.incomplete_reason)
+    reason = incomplete_reason(one.response)
+    verdict = verify(items, one.injection, required, reason)
     return attrs.evolve(one, verdict=verdict)
 
 
@@ -198,7 +193,7 @@ def _executed(one: StoredRollout) -> StoredRollout:
         one.injection,
         _required(one.row),
         seed,
-        incomplete_reason=one.incomplete_reason,
+        incomplete_reason=incomplete_reason(one.response),
     )
     return attrs.evolve(executed, effects=effects)
 

@@ -184,6 +184,13 @@ def _recorded(rollout: Mapping[str, object]) -> tuple[_Reader, Sequence[Any] | N
     return calls_of_messages, first
 
 
+def incomplete_reason(response: Mapping[str, object]) -> str | None:
+    """Say why a response is incomplete, if it is."""
+    details = response.get("incomplete_details")
+    reason = details.get("reason") if is_object(details) else None
+    return reason if isinstance(reason, str) else None
+
+
 class _Trace:
     """Calls in their order, and those of each key that have no reply yet."""
 

@@ -27,6 +27,7 @@ from ipistate.kernel import (
 )
 from ipistate.scoring.effects.report import Effects
 from ipistate.scoring.injection import Injection
+from ipistate.scoring.traces import incomplete_reason
 from ipistate.scoring.verifier import Verdict, verify
 from ipistate.tools import TOOLS, Tool
 
@@ -93,9 +94,7 @@ class VerifyRequest:
     @property
     def incomplete_reason(self) -> str | None:
         """Why the response is incomplete, if it is."""
-        details: Any = self.response.get("incomplete_details") or EMPTY_OBJECT
-        reason: str | None = details.get("reason")
-        return reason
+        return incomplete_reason(self.response)
 
     def verdict(
         self, *, seed: Environment | None = None, tools: Mapping[str, Tool] = TOOLS
