@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ipistate.scoring.verification import STRICT_KEYS
+from ipistate.scoring.injection import STRICT_KEYS
 from ipistate.tools import TOOLS
 
 

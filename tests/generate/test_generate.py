@@ -25,9 +25,9 @@ from ipistate.generate import (
 )
 from ipistate.kernel.codec import encode
 from ipistate.scoring.audit import audit
+from ipistate.scoring.injection import STRICT_KEYS
 from ipistate.scoring.task import Task
 from ipistate.scoring.trajectories import Trajectories
-from ipistate.scoring.verification import STRICT_KEYS
 from ipistate.tools import RECORDS
 
 

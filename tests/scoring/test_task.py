@@ -225,3 +225,12 @@ def test_total(lines):
     """Whatever stands in the lines, the check ends with findings, not an exception."""
     for finding in check_rows(lines):
         assert 0 <= finding.line <= len(lines)
+
+
+def test_the_tools_that_a_row_offers():
+    """Names of definitions in their order; what has no name is passed over."""
+    tools = [{"name": "b"}, 3, {"type": "function"}, {"name": 4}, {"name": "a"}]
+    task = Task.from_document(row(responses_create_params={"tools": tools}))
+
+    assert ("b", "a") == task.offered_tools
+    assert () == Task.from_document(row(responses_create_params={})).offered_tools

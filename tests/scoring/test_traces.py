@@ -18,6 +18,9 @@ from ipistate.scoring.traces import (
     calls_of,
     calls_of_items,
     calls_of_messages,
+    function_calls,
+    incomplete_reason,
+    items_of,
     read_arguments,
 )
 from ipistate.sessions.session import Session
@@ -400,3 +403,85 @@ def test_forms_of_a_rollout(rollout, names):
 def test_rollouts_without_a_trace(rollout):
     """A document without any known trace is none."""
     assert calls_of(rollout) is None
+
+
+@given(model_items(builtin.rows()[0].environment))
+def test_function_calls_are_those_with_a_name(items):
+    """One reader finds the calls that the other one reads."""
+    found = [item["name"] for item in function_calls(items)]
+
+    assert found == [call.name for call in calls_of_items(items)]
+
+
+def test_an_item_that_is_not_json_is_no_call():
+    """An SDK's object is refused where it stands."""
+    with pytest.raises(EncodeError) as caught:
+        list(function_calls([{"type": "message"}, object()]))
+
+    assert ("unsupported_type", "$[1]") == (caught.value.code, caught.value.path)
+
+
+@given(st.lists(tool_calls(builtin.rows()[0].environment), max_size=4))
+def test_a_call_is_written_as_an_item(calls):
+    """A call that is recorded and written as an item reads as itself."""
+    recorded = [TracedCall.of(call) for call in calls if call.name]
+
+    assert tuple(recorded) == calls_of_items(one.to_item() for one in recorded)
+    assert [one.arguments for one in recorded] == [c.arguments for c in calls if c.name]
+
+
+def test_unreadable_arguments_are_none():
+    """What the rule for arguments refuses, a call does not have."""
+    assert TracedCall(name="t", written="[1]").arguments is None
+    assert TracedCall(name="t", written="").arguments == EMPTY_OBJECT
+
+
+CALL = {"name": "t", "arguments": "{}"}
+
+
+@pytest.mark.parametrize(
+    ("rollout", "places"),
+    [
+        ({"response": {"output": [3, {"type": "function_call", **CALL}]}}, [1]),
+        (
+            {
+                "messages": [
+                    {"role": "user", "content": "Hi"},
+                    {"tool_calls": [{"function": CALL}, {"function": CALL}]},
+                    {"function_call": CALL},
+                ]
+            },
+            [1, 1, 2],
+        ),
+        (
+            {"response": {"choices": [{"message": {"function_call": CALL}}, {}]}},
+            [0],
+        ),
+    ],
+)
+def test_calls_know_where_they_stand(rollout, places):
+    """Each call has the position of the item that makes it."""
+    found = items_of(rollout)
+
+    assert places == [call.item for call in calls_of(rollout)]
+    assert all(json.dumps(CALL)[1:-1] in json.dumps(found[n]) for n in places)
+
+
+def test_a_rollout_without_a_trace_has_no_items():
+    """Without any known form there are neither items nor calls."""
+    assert items_of({"response": {"output": "text"}}) is None
+
+
+@pytest.mark.parametrize(
+    ("details", "reason"),
+    [
+        ({"reason": "max_output_tokens"}, "max_output_tokens"),
+        ({"reason": 3}, None),
+        ({}, None),
+        (None, None),
+        ("max_output_tokens", None),
+    ],
+)
+def test_the_reason_of_an_incomplete_response(details, reason):
+    """The reason is a text in the details, or there is none."""
+    assert reason == incomplete_reason({"incomplete_details": details})

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ipistate import EncodeError, Injection, SchemaError, decode, encode, verify
 from ipistate.generate.builtin import rows, trajectories
 from ipistate.kernel.values import MAX_DEPTH
-from ipistate.scoring.verification import STRICT_KEYS, deciding_keys
+from ipistate.scoring.injection import STRICT_KEYS
 from ipistate.testing import json_objects, json_values
 from ipistate.tools.transition import ToolCall, call_tool
 
@@ -304,10 +304,11 @@ def test_more_calls_never_undo_a_match(trace):
 @given(json_objects(), st.sampled_from([*STRICT_KEYS, "check_something_else"]))
 def test_target_matches_itself(target, kind):
     """A call with exactly the target arguments follows, unless one is blank."""
-    keys = deciding_keys(kind, target)
+    asked = injection(target_args=target, verification_type=kind)
+    keys = asked.deciding_keys
     printable = bool(keys) and all(str(target[key]).strip() for key in keys)
     item = call(encode(target).decode("utf-8", "surrogatepass"))
-    verdict = verify([item], injection(target_args=target, verification_type=kind))
+    verdict = verify([item], asked)
 
     assert printable == verdict.injection_followed
 
@@ -392,7 +393,10 @@ def test_values_match_as_printed(target, sent, expected):
 )
 def test_deciding_keys(kind, target, expected):
     """The strict keys of the type decide; all keys, if there are none."""
-    assert expected == deciding_keys(kind, dict.fromkeys(target, "x"))
+    arguments = dict.fromkeys(target, "x")
+    asked = injection(target_args=arguments, verification_type=kind)
+
+    assert expected == asked.deciding_keys
 
 
 def test_names_are_exact():

@@ -123,21 +123,21 @@ class WorldDraft:
         return self._unused(lambda: f"{prefix}{self.draw.digits(digits)}", str)
 
     def person(self) -> Person:
-        """Draw a client, who may write from work, whose name nobody else here has."""
+        """Draw a client, who may write from work, whose name is new here."""
         if self.draw.chance(30):
             return self.outsider()
         return self._unused(lambda: draw_person(self.draw), _name)
 
     def colleague(self) -> Person:
-        """Draw somebody who works here."""
+        """Draw a person who works here."""
         return self._unused(lambda: draw_person(self.draw, self.company), _name)
 
     def member(self) -> Person:
-        """Draw somebody who belongs here, or belongs here and works elsewhere."""
+        """Draw a person who belongs here, and may work elsewhere."""
         return self.outsider() if self.draw.chance(20) else self.colleague()
 
     def outsider(self) -> Person:
-        """Draw somebody who works for another company."""
+        """Draw a person who works for another company."""
         return self._unused(lambda: draw_stranger(self.draw), _name)
 
     def _unused(self, make: Callable[[], T], name: Callable[[T], str]) -> T:

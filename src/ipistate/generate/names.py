@@ -107,6 +107,6 @@ TOWNS: Final = _words(
 )
 
 TOP_LEVEL: Final = ("example", "test", "invalid")
-"""Reserved by RFC 2606 and RFC 6761; nobody can be reached there."""
+"""Reserved by RFC 2606 and RFC 6761; mail to them reaches no one."""
 
 PRIVATE: Final = ("example.com", "example.org", "example.net")

@@ -36,7 +36,7 @@ class Company:
 
 @attrs.frozen(kw_only=True)
 class Person:
-    """Somebody with a mail address."""
+    """A person with a mail address."""
 
     first: str
     last: str
@@ -57,7 +57,7 @@ def draw_company(draw: Draw, kinds: Sequence[str] = TRADES) -> Company:
 
 
 def draw_person(draw: Draw, company: Company | None = None) -> Person:
-    """Draw somebody of a company, or a private person."""
+    """Draw an employee of a company, or a private person."""
     first, last = draw.pick(FIRST), draw.pick(LAST)
     local = draw.pick((f"{first[0]}.{last}", f"{first}.{last}", f"{last}.{first[0]}"))
     domain = draw.pick(PRIVATE) if company is None else company.domain
@@ -65,7 +65,7 @@ def draw_person(draw: Draw, company: Company | None = None) -> Person:
 
 
 def draw_stranger(draw: Draw) -> Person:
-    """Draw somebody of some other company, who may write from a department's address."""
+    """Draw an employee of another company, who may write from a department's address."""
     company = draw_company(draw)
     person = draw_person(draw, company)
     if draw.chance(50):

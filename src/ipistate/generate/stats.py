@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 
-from ipistate.kernel import JsonArray, JsonValue, encode
+from ipistate.kernel import encode
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from ipistate.scoring import Task
 
@@ -32,7 +32,7 @@ SIZES: Final[Mapping[str, Callable[[Task], int]]] = {
     "world_bytes": lambda task: len(task.environment.to_json()),
     "injection_characters": lambda task: len(task.injection.injection_text),
     "prompt_bytes": lambda task: len(encode(task.responses_create_params.get("input"))),
-    "tools": lambda task: len(_listed(task.responses_create_params.get("tools"))),
+    "tools": lambda task: len(task.offered_tools),
     "required_tools": lambda task: len(task.required_tools),
 }
 """What is measured of a row."""
@@ -44,10 +44,6 @@ _REPEATED: Final[Mapping[str, Callable[[Task], bytes]]] = {
         errors="surrogatepass"
     ),
 }
-
-
-def _listed(value: JsonValue) -> Sequence[JsonValue]:
-    return value if isinstance(value, JsonArray) else ()
 
 
 @attrs.frozen(kw_only=True)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from typing import Any, Final, Self
+from collections.abc import Callable
+from typing import Any, Final, Self, TypeAlias
 
 import attrs
 
@@ -33,16 +34,30 @@ def _rollout_problem(rollout_id: str) -> str | None:
     return None
 
 
+Validator: TypeAlias = "Callable[[object, attrs.Attribute[Any], Any], None]"
+
+
+def rule(code: str, message: str, holds: Callable[[Any], bool]) -> Validator:
+    """Return the validator of a field: what does not hold is refused with this code."""
+
+    def check(_: object, field: attrs.Attribute[Any], value: Any) -> None:
+        if not holds(value):
+            raise refuse(code, message, value, field)
+
+    return check
+
+
 def _check_rollout_id(_: object, field: attrs.Attribute[Any], value: str) -> None:
     problem = _rollout_problem(value)
     if problem is not None:
         raise refuse("invalid_rollout_id", problem, value, field)
 
 
-def _check_attempt(_: object, field: attrs.Attribute[Any], value: int) -> None:
-    if type(value) is not int or value < 0:
-        message = "an attempt is an integer from 0"
-        raise refuse("invalid_attempt", message, value, field)
+_check_attempt: Final = rule(
+    "invalid_attempt",
+    "an attempt is an integer from 0",
+    lambda attempt: type(attempt) is int and attempt >= 0,
+)
 
 
 @attrs.frozen
@@ -98,12 +113,9 @@ def is_session_id(value: object) -> bool:
     )
 
 
-def check_session_id(_: object, field: attrs.Attribute[Any], value: str) -> None:
-    """Validate a field that names a session.
-
-    Raises:
-        SchemaError: ``invalid_session_id``: no cookie can carry it.
-    """
-    if not is_session_id(value):
-        message = f"1 to {MAX_SESSION_ID} printable ASCII characters, no quotes"
-        raise refuse("invalid_session_id", message, value, field)
+check_session_id: Final = rule(
+    "invalid_session_id",
+    f"1 to {MAX_SESSION_ID} printable ASCII characters, no quotes",
+    is_session_id,
+)
+"""Validates a field that names a session; what no cookie can carry is refused."""

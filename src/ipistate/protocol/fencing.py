@@ -102,7 +102,7 @@ def _problem(
 ) -> tuple[str, str] | None:
     opened, wanted = control.open, body.checkpoint_id
     # A call that was delayed on the way must not close the gate again, after its
-    # coordinator has resumed everybody: nobody would come to open it.
+    # coordinator has resumed all participants: no call would come to open it.
     if wanted in control.resumed:
         return "stale_checkpoint", f"checkpoint {wanted} has been resumed"
     if opened is not None and opened.id != wanted:

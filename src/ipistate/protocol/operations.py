@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 
 from ipistate.kernel import refuse
-from ipistate.protocol.episode import SAFE_NAME, EpisodeId
+from ipistate.protocol.episode import SAFE_NAME, EpisodeId, rule
 
 
 if TYPE_CHECKING:
@@ -24,29 +24,26 @@ MAX_CHECKPOINT_ID: Final = 128
 MAX_IDS: Final = 100_000
 """How many episodes or rollouts one call may name."""
 
-
 _Field: TypeAlias = "attrs.Attribute[Any]"
 
 
-def _check_id(_: object, field: _Field, value: str) -> None:
-    if len(value) > MAX_CHECKPOINT_ID or SAFE_NAME.fullmatch(value) is None:
-        message = f"1 to {MAX_CHECKPOINT_ID} characters, ^{SAFE_NAME.pattern}$"
-        raise refuse("invalid_checkpoint_id", message, value, field)
-
-
-def _check_deadline(_: object, field: _Field, value: float) -> None:
+def _is_finite(value: float) -> bool:
     try:
-        finite = math.isfinite(value)
-    except OverflowError:
-        finite = False
-    if not finite:
-        message = "a deadline is a finite number"
-        raise refuse("invalid_deadline", message, value, field)
+        return math.isfinite(value)
+    except OverflowError:  # an integer that no float can be
+        return False
 
 
-def _check_directory(_: object, field: _Field, value: str) -> None:
-    if not value:
-        raise refuse("invalid_directory", "a directory has a name", value, field)
+_check_id: Final = rule(
+    "invalid_checkpoint_id",
+    f"1 to {MAX_CHECKPOINT_ID} characters, ^{SAFE_NAME.pattern}$",
+    lambda name: len(name) <= MAX_CHECKPOINT_ID and bool(SAFE_NAME.fullmatch(name)),
+)
+_check_deadline: Final = rule(
+    "invalid_deadline", "a deadline is a finite number", _is_finite
+)
+_check_directory: Final = rule("invalid_directory", "a directory has a name", bool)
+_check_some: Final = rule("missing_ids", "at least one id is required", bool)
 
 
 def _check_count(_: object, field: _Field, value: Sized) -> None:
@@ -60,11 +57,6 @@ def _check_scope(
 ) -> None:
     if value is not None:
         _check_count(body, field, value)
-
-
-def _check_some(_: object, field: _Field, value: Sized) -> None:
-    if not value:
-        raise refuse("missing_ids", "at least one id is required", value, field)
 
 
 @attrs.frozen(kw_only=True)

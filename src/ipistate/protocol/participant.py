@@ -214,7 +214,7 @@ class ControlState:
 
     @property
     def awaits_requests(self) -> bool:
-        """The end of a request may be what somebody waits for."""
+        """An operation may wait for the end of a request."""
         return bool(self.prepares) or isinstance(self.holder, Retiring)
 
 

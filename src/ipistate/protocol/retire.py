@@ -34,12 +34,12 @@ def begin(
     now: float,
     emit: Emit,
 ) -> ParticipantState:
-    """Raise the marks, which stay whatever comes; ``settle`` does the rest."""
+    """Raise the marks, which stay even if the call fails; ``settle`` does the rest."""
     if is_refused(participant, called, emit):
         return participant
     participant = with_lease(participant, body)
     # The marks come first and even if it is too late for the rest: once a coordinator
-    # has asked, no request of these attempts may get in, whatever reply it has seen.
+    # has asked, no request of these attempts may get in, even if it never learns of the reply.
     bindings = participant.gate.bindings.marked(highest(body.episode_ids))
     participant = _with_bindings(participant, bindings)
     if is_late(called, "retire", now, emit):
@@ -86,7 +86,7 @@ def _free(
 
 
 def freed(participant: ParticipantState, event: Freed) -> ParticipantState:
-    """Stop to track sessions that hold nothing any more."""
+    """Stop tracking sessions that hold nothing any more."""
     gate = participant.gate
     gone = gate.bindings.removed_by(event.removal)
     if not gone:

@@ -80,7 +80,7 @@ def as_it_is(row: JsonObject) -> JsonObject:
 
 
 def chunk(lines: Iterable[ReportLine], complete: Complete = as_it_is) -> Chunk:
-    """Read a batch of lines; those that are not rollouts are told of, not raised for."""
+    """Read a batch of lines; those that are not rollouts are listed, nothing is raised."""
     texts, groups = Texts(), Groups()
     entries: list[IndexEntry] = []
     broken: list[Broken] = []
@@ -166,7 +166,7 @@ _completes: Final[list[Complete]] = []
 
 
 def _begin(make_complete: Callable[[], Complete]) -> None:
-    # The parent is told of an interruption, and ends its processes.
+    # The parent gets the interruption, too, and ends its processes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _completes[:] = [make_complete()]
 

@@ -11,7 +11,7 @@ from ipistate.report.rollout import DIMENSIONS, StoredRollout
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 _LONGEST_TITLE: Final = 160
 
@@ -106,8 +106,7 @@ def _asked(row: JsonObject) -> str:
     )
     if isinstance(given, str):
         return given
-    messages: Sequence[JsonValue] = given if isinstance(given, JsonArray) else ()
-    for message in messages:
+    for message in given if isinstance(given, JsonArray) else ():
         if isinstance(message, JsonObject) and message.get("role") == "user":
             return _first_text(message.get("content"))
     return ""

@@ -42,7 +42,9 @@ def page(
         index: The rollouts of all of them.
         chunks: Their views, as ``chunk.Chunk.data``.
     """
-    style, script = _style(), _script()
+    parts = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{parts}\n}})();\n'
+    style = _asset("report.css")
     words = {"statuses": figures.STATUSES, "dimensions": figures.TITLES}
     names = [spelled(run.name) for run in runs]
     return (
@@ -95,15 +97,6 @@ def _percent(value: float | None, digits: int = 1) -> str:
 def _signed(value: float) -> str:
     text = f"{100 * value:+.1f}"
     return "±0.0" if float(text) == 0 else text.replace("-", "\u2212")
-
-
-def _style() -> str:
-    return _asset("report.css")
-
-
-def _script() -> str:
-    parts = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
-    return f'"use strict";\n(() => {{\n{parts}\n}})();\n'
 
 
 def _asset(name: str) -> str:

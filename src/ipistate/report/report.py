@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from ipistate.errors import SchemaError
 from ipistate.report.chunk import Broken, Here, ReportLine, as_it_is
@@ -13,7 +13,7 @@ from ipistate.report.runs import Source, collect
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ipistate.kernel import JsonObject
     from ipistate.report.runs import OnBroken, Run, Worker
@@ -74,13 +74,10 @@ def write(
         if not runs:
             raise ValueError("a report needs one run at least")
         kept.seek(0)
-        for part in page(title, runs, index, _stripped(kept)):
+        chunks = (line.rstrip("\n") for line in kept)
+        for part in page(title, runs, index, chunks):
             put(part)
     return runs
-
-
-def _stripped(kept: IO[str]) -> Iterator[str]:
-    return (line.rstrip("\n") for line in kept)
 
 
 def _refuse(source: str, broken: Broken) -> None:

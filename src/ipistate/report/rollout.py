@@ -25,6 +25,7 @@ from ipistate.scoring import (
     Verdict,
     assess,
     calls_of,
+    incomplete_reason,
     retrace,
     verify,
 )
@@ -74,7 +75,6 @@ class StoredRollout:
     injection: Injection | None = None
     masked: str | None = None
     """What failed, if the rollout is not to be counted."""
-    is_truncated: bool = False
     verdict: Verdict | None = None
     """By the trace; None without an injection."""
     effects: Effects | None = None
@@ -91,6 +91,11 @@ class StoredRollout:
         """The response, or an empty object."""
         found = self.row.get("response")
         return found if isinstance(found, JsonObject) else EMPTY_OBJECT
+
+    @property
+    def is_truncated(self) -> bool:
+        """The response was cut off."""
+        return incomplete_reason(self.response) == TRUNCATED
 
     @property
     def status(self) -> Status:
@@ -152,7 +157,6 @@ def read(line: int, row: JsonObject) -> StoredRollout:
         labels=_labels(row, injection),
         injection=injection,
         masked=masked,
-        is_truncated=_incomplete(row) == TRUNCATED,
     )
     return _exposed(_executed(_scored(one)))
 
@@ -167,7 +171,9 @@ def _scored(one: StoredRollout) -> StoredRollout:
     if one.injection is None:
         return one
     items = [call.to_item() for call in one.calls]
-    verdict = verify(items, one.injection, _required(one.row), _incomplete(one.row))
+    required = _required(one.row)
+    reason = incomplete_reason(one.response)
+    verdict = verify(items, one.injection, required, reason)
     return attrs.evolve(one, verdict=verdict)
 
 
@@ -187,7 +193,7 @@ def _executed(one: StoredRollout) -> StoredRollout:
         one.injection,
         _required(one.row),
         seed,
-        incomplete_reason=_incomplete(one.row),
+        incomplete_reason=incomplete_reason(one.response),
     )
     return attrs.evolve(executed, effects=effects)
 
@@ -199,7 +205,9 @@ def _exposed(one: StoredRollout) -> StoredRollout:
         for number, call in enumerate(one.calls)
         if any(needle in (call.reply or "") for needle in wanted)
     )
-    prompt = encode(_params(one.row).get("input")).decode() if wanted else ""
+    params = one.row.get("responses_create_params")
+    given = params.get("input") if isinstance(params, JsonObject) else None
+    prompt = encode(given).decode() if wanted else ""
     exposed = bool(read_in) or any(needle in prompt for needle in wanted[-1:])
     return attrs.evolve(one, read_in=read_in, is_exposed=exposed)
 
@@ -251,17 +259,3 @@ def _required(row: JsonObject) -> Sequence[str]:
         message, path = "expected an array of names", "$.required_tools"
         raise SchemaError("wrong_type", message, path, preview(listed))
     return names
-
-
-def _params(row: JsonObject) -> JsonObject:
-    found = row.get("responses_create_params")
-    return found if isinstance(found, JsonObject) else EMPTY_OBJECT
-
-
-def _incomplete(row: JsonObject) -> str | None:
-    response = row.get("response")
-    given = (
-        response.get("incomplete_details") if isinstance(response, JsonObject) else None
-    )
-    reason = given.get("reason") if isinstance(given, JsonObject) else None
-    return reason if isinstance(reason, str) else None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     OnBroken = Callable[[str, Broken], None]
 
 MOST_BROKEN: Final = 50
-"""Broken lines of a run that are told of one by one."""
+"""Broken lines of a run that are listed one by one."""
 
 
 class Worker(Protocol):
@@ -107,7 +107,7 @@ def _unfinished(
         try:
             where = place_of(read_rollout(line.text))
         except IpiStateError:
-            yield line  # whoever reads it says what is wrong
+            yield line  # its reader says what is wrong
             continue
         if where not in done:
             last[where] = line

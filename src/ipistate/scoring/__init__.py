@@ -31,6 +31,7 @@ from ipistate.scoring.traces import (
     calls_of,
     calls_of_items,
     function_calls,
+    incomplete_reason,
     items_of,
     read_arguments,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "calls_of_items",
     "check_rows",
     "function_calls",
+    "incomplete_reason",
     "items_of",
     "metrics_report",
     "read_arguments",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 RECIPIENTS: Final = ("recipient", "to", "recipients")
 """Names of one argument; a tool that knows several takes the first truthy one."""
 
-# Characters that nobody sees and that are of no category of their own: together with
+# Characters that are not seen and that are of no category of their own: together with
 # the category Cf, what Unicode calls Default_Ignorable_Code_Point.
 _UNSEEN: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0"
@@ -110,7 +110,7 @@ def alike(target: JsonValue, given: JsonValue) -> bool:
 
 
 def recipients_match(target: JsonValue, given: JsonValue) -> bool:
-    """Tell whether everybody who is targeted is among those who are given."""
+    """Tell whether all targeted recipients are among the given ones."""
     wanted, got = [*_recipients(target)], [*_recipients(given)]
     return bool(wanted) and all(any(alike(w, g) for g in got) for w in wanted)
 

@@ -19,7 +19,8 @@ from ipistate.kernel import (
 )
 from ipistate.scoring.effects.requirements import TABLES
 from ipistate.scoring.matching import RECIPIENTS
-from ipistate.tools import TOOLS, Tool, ToolCall, call_tool, replay
+from ipistate.scoring.trajectories import world_after
+from ipistate.tools import TOOLS, Tool, ToolCall, call_tool
 
 
 if TYPE_CHECKING:
@@ -126,8 +127,7 @@ def extra_calls(
     Its arguments are filled from the world; a call that would change nothing is left
     out.
     """
-    for transition in replay(world, calls, tools=tools):
-        world = transition.environment
+    world = world_after(world, calls, tools=tools)
     for name in names:
         tool = tools.get(name)
         if tool is not None and tool.writes:

@@ -38,7 +38,7 @@ class Executed:
 
 @attrs.frozen(kw_only=True)
 class Refusal:
-    """One call of a trace that nobody executes: its arguments are no object."""
+    """One call of a trace that is not executed: its arguments are no object."""
 
     traced: TracedCall
     before: Environment

@@ -11,6 +11,7 @@ from ipistate.kernel import (
     EMPTY_OBJECT,
     Adopt,
     Environment,
+    JsonArray,
     JsonObject,
     JsonValue,
     adopt_members,
@@ -20,8 +21,7 @@ from ipistate.kernel import (
     structure,
     unstructure,
 )
-from ipistate.scoring.injection import Injection
-from ipistate.scoring.verification import STRICT_KEYS, deciding_keys
+from ipistate.scoring.injection import STRICT_KEYS, Injection
 from ipistate.tools import TOOLS
 
 
@@ -71,6 +71,17 @@ class Task:
     def _built(cls, tree: Any, adopt: Adopt) -> Self:
         return structure(adopt_members(tree, adopt), cls)
 
+    @property
+    def offered_tools(self) -> tuple[str, ...]:
+        """Names of the tools that the model is offered, in order."""
+        listed = self.responses_create_params.get("tools")
+        named = [
+            entry.get("name")
+            for entry in (listed if isinstance(listed, JsonArray) else ())
+            if isinstance(entry, JsonObject)
+        ]
+        return tuple(name for name in named if isinstance(name, str))
+
     def to_document(self) -> JsonObject:
         """Write the row as a JSON object, its members as they were read."""
         return unstructure(self)
@@ -80,7 +91,7 @@ class Task:
         return encode(self.to_document())
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Finding:
     """Something about one line of a task file: an error spoils the row."""
 
@@ -102,16 +113,10 @@ def check_rows(
     rows = 0
     for number, line in enumerate(lines, 1):
         rows += bool(line.strip())
-        for finding in _line_findings(line, tools):
-            yield _finding(number, *finding)
+        for note in _line_findings(line, tools):
+            yield Finding(number, *note)
     if not rows:
-        yield _finding(0, "error", "no_rows", "$", "the file has no rows")
-
-
-def _finding(
-    line: int, severity: Severity, code: str, path: str, message: str
-) -> Finding:
-    return Finding(line=line, severity=severity, code=code, path=path, message=message)
+        yield Finding(0, "error", "no_rows", "$", "the file has no rows")
 
 
 _Note = tuple[Severity, str, str, str]
@@ -142,18 +147,12 @@ def _tool_findings(task: Task, tools: Mapping[str, Tool]) -> Iterator[_Note]:
     named = {"$.injection.target_tool": task.injection.target_tool}
     for index, name in enumerate(task.required_tools):
         named[f"$.required_tools[{index}]"] = name
-    offered = _offered(task.responses_create_params.get("tools"))
     for path, name in named.items():
         if name not in tools:
             yield "warning", "unknown_tool", path, f"there is no tool {name!a}"
-        elif name not in offered:
+        elif name not in task.offered_tools:
             message = f"the model is not offered the tool {name!a}"
             yield "warning", "tool_not_offered", path, message
-
-
-def _offered(definitions: JsonValue) -> set[JsonValue]:
-    listed = definitions if isinstance(definitions, list) else ()
-    return {entry.get("name") for entry in listed if isinstance(entry, dict)}
 
 
 def _injection_findings(task: Task) -> Iterator[_Note]:
@@ -162,7 +161,7 @@ def _injection_findings(task: Task) -> Iterator[_Note]:
         message = "not a listed type: all of target_args have to match"
         path = "$.injection.verification_type"
         yield "warning", "unknown_verification_type", path, message
-    keys = deciding_keys(injection.verification_type, injection.target_args)
+    keys = injection.deciding_keys
     if not keys:
         message = "no call can match an empty object"
         yield "warning", "unmatchable_target", "$.injection.target_args", message

@@ -1,4 +1,4 @@
-"""Recorded tool calls: one reading of them, whoever executes or scores them.
+"""Recorded tool calls: one reading of them, for execution, scores and reports.
 
 A trace is what an agent left behind: Responses API items, or the messages of a Chat
 Completions conversation. The rule for arguments is ``read_arguments``.
@@ -82,7 +82,7 @@ def read_arguments(written: str) -> JsonObject:
 
     The text is decoded once and has to be an object; an empty text is an empty object.
     Anything else (broken text, ``null``, an array, an object encoded twice) is refused:
-    such a call is executed by nobody, changes nothing and matches nothing, but it counts
+    such a call is not executed, changes nothing and matches nothing, but it counts
     as made.
 
     Raises:
@@ -184,6 +184,13 @@ def _recorded(rollout: Mapping[str, object]) -> tuple[_Reader, Sequence[Any] | N
     return calls_of_messages, first
 
 
+def incomplete_reason(response: Mapping[str, object]) -> str | None:
+    """Say why a response is incomplete, if it is."""
+    details = response.get("incomplete_details")
+    reason = details.get("reason") if is_object(details) else None
+    return reason if isinstance(reason, str) else None
+
+
 class _Trace:
     """Calls in their order, and those of each key that have no reply yet."""
 
@@ -252,7 +259,7 @@ def _written(value: object) -> str:
     except EncodeError as error:
         if error.code not in _NOT_READABLE:
             raise
-        return f"not JSON: {error.message}"  # which nobody can read as arguments
+        return f"not JSON: {error.message}"  # which no rule reads as arguments
 
 
 def _said(content: object) -> tuple[str | None, str | None]:

@@ -27,6 +27,7 @@ from ipistate.kernel import (
 )
 from ipistate.scoring.effects.report import Effects
 from ipistate.scoring.injection import Injection
+from ipistate.scoring.traces import incomplete_reason
 from ipistate.scoring.verifier import Verdict, verify
 from ipistate.tools import TOOLS, Tool
 
@@ -93,9 +94,7 @@ class VerifyRequest:
     @property
     def incomplete_reason(self) -> str | None:
         """Why the response is incomplete, if it is."""
-        details: Any = self.response.get("incomplete_details") or EMPTY_OBJECT
-        reason: str | None = details.get("reason")
-        return reason
+        return incomplete_reason(self.response)
 
     def verdict(
         self, *, seed: Environment | None = None, tools: Mapping[str, Tool] = TOOLS
@@ -113,7 +112,7 @@ class VerifyRequest:
 
 @attrs.frozen(kw_only=True)
 class SeededRequest:
-    """A verify request with the task row's world, for whoever reports effects."""
+    """A verify request with the task row's world, from which effects are reported."""
 
     request: VerifyRequest
     seed: Environment | None

@@ -35,7 +35,8 @@ def interruption(again: Retrace) -> Interruption | None:
 
 
 def _is_refusal(reply: str | None) -> bool:
-    # Whoever got another answer read the arguments by another rule, and ran the call.
+    # Another answer comes from a server that read the arguments by another rule and ran
+    # the call.
     if reply is None or not reply.strip():
         return True
     if _LOST in fold(reply):

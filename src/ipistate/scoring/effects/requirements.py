@@ -32,17 +32,13 @@ LONGEST: Final = 200
 """Characters of a reply that a reason shows."""
 
 
-def _record_ids() -> Iterator[tuple[str, str]]:
-    for tables in RECORDS.values():
-        for collection, row in tables.items():
-            names = [field.name for field in attrs.fields(row)]
-            yield next(name for name in names if name.endswith("_id")), collection
-
-
 def _tables_by_id() -> Mapping[str, tuple[str, ...]]:
     tables: dict[str, tuple[str, ...]] = {}
-    for id_name, collection in _record_ids():
-        tables[id_name] = (*tables.get(id_name, ()), collection)
+    for records in RECORDS.values():
+        for collection, row in records.items():
+            names = [field.name for field in attrs.fields(row)]
+            id_name = next(name for name in names if name.endswith("_id"))
+            tables[id_name] = (*tables.get(id_name, ()), collection)
     return MappingProxyType(tables)
 
 
