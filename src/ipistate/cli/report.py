@@ -101,12 +101,13 @@ def command(
     if output is not None:
         check_writable(output)
         _check_apart(output, files, tasks)
+    by_name = dict(zip(_names(files), files, strict=True))
     runs = _written(
-        dict(zip(_names(files), files, strict=True)),
+        by_name,
         output,
         title=title,
         workers=_workers(files, tasks, processes),
-        on_broken=_skip if skip_broken else _refuse,
+        on_broken=_skip if skip_broken else _refusal(by_name),
     )
     if output is not None:
         note(f"wrote {output}: {_summary(runs)}")
@@ -122,11 +123,9 @@ def _written(
     workers: AbstractContextManager[Worker],
     on_broken: Callable[[str, Broken], None],
 ) -> list[Run]:
-    sizes = [size_of(name) for name in files.values()]
-    total = None if None in sizes else sum(size or 0 for size in sizes)
     with (
         _explained(),
-        reading(total) as watched,
+        reading(size_of(*files.values())) as watched,
         workers as worker,
         nullcontext() if output is None else output_file(output) as put_page,
     ):
@@ -134,13 +133,12 @@ def _written(
             Source(name, _lines(one, watched), _failures(one, files.values()))
             for name, one in files.items()
         ]
-        broken = partial(_on_broken, files, on_broken)
 
         def put(part: str) -> None:
             if put_page is not None:
                 put_page(part.encode())
 
-        return write(sources, put, title=title, worker=worker, on_broken=broken)
+        return write(sources, put, title=title, worker=worker, on_broken=on_broken)
 
 
 @contextmanager
@@ -184,8 +182,8 @@ def _workers(
     files: tuple[str, ...], tasks: str | None, processes: int | None
 ) -> AbstractContextManager[Worker]:
     make_complete = partial(_completing, tasks)
-    sizes = [size_of(name) for name in files]
-    small = None not in sizes and sum(size or 0 for size in sizes) <= ALONE
+    size = size_of(*files)
+    small = size is not None and size <= ALONE
     count = processes or min(_MOST_PROCESSES, os.cpu_count() or 1)
     # Standard input can be read once, and small files are read sooner than processes begin.
     if count == 1 or tasks == "-" or (small and processes is None):
@@ -215,26 +213,20 @@ def _check_apart(output: str, files: tuple[str, ...], tasks: str | None) -> None
                 raise RefusedInputError(message)
 
 
-def _on_broken(
-    files: Mapping[str, str],
-    tell: Callable[[str, Broken], None],
-    name: str,
-    broken: Broken,
-) -> None:
-    tell(files[name], broken)
+def _refusal(files: Mapping[str, str]) -> Callable[[str, Broken], None]:
+    def refuse(name: str, broken: Broken) -> None:
+        raise RefusedInputError(
+            f"{shown(files[name])}, line {broken.line}: {broken.message}\n"
+            "A run that was interrupted leaves its last line torn: resume it. "
+            "--skip-broken leaves such lines out, and the page says so."
+        )
+
+    return refuse
 
 
-def _refuse(file: str, broken: Broken) -> None:
-    raise RefusedInputError(
-        f"{shown(file)}, line {broken.line}: {broken.message}\n"
-        "A run that was interrupted leaves its last line torn: resume it. "
-        "--skip-broken leaves such lines out, and the page says so."
-    )
-
-
-def _skip(file: str, broken: Broken) -> None:
+def _skip(name: str, broken: Broken) -> None:
     """Leave it at that: the page, the summary and --json count what is left out."""
-    del file, broken
+    del name, broken
 
 
 def _summary(runs: list[Run]) -> str:
