@@ -8,6 +8,7 @@ from collections import Counter
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Final
@@ -22,7 +23,7 @@ from ipistate.cli.files import (
     task_index,
 )
 from ipistate.cli.output_files import check_writable, output_file
-from ipistate.cli.progress import Reading, reading
+from ipistate.cli.progress import reading
 from ipistate.cli.terminal import amount, emit, note
 from ipistate.errors import SchemaError
 from ipistate.report import Here, Processes, ReportLine, Source, write
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Mapping
     from contextlib import AbstractContextManager
 
+    from ipistate.cli.files import FileLine
     from ipistate.kernel import JsonObject
     from ipistate.report import Broken, Run, Worker
 
@@ -130,7 +132,11 @@ def _written(
         nullcontext() if output is None else output_file(output) as put_page,
     ):
         sources = [
-            Source(name, _lines(one, watched), _failures(one, files.values()))
+            Source(
+                name,
+                starmap(ReportLine, watched.over(_lines(one))),
+                _failures(one, files.values()),
+            )
             for name, one in files.items()
         ]
 
@@ -156,16 +162,15 @@ def _explained() -> Generator[None]:
         raise RefusedInputError(f"{message}; {place}") from error
 
 
-def _lines(file: str, watched: Reading) -> Iterator[ReportLine]:
-    lines = numbered_lines(file, longest=LONGEST_LINE)
-    return (ReportLine(number, text) for number, text in watched.over(lines))
+def _lines(file: str) -> Iterator[FileLine]:
+    return numbered_lines(file, longest=LONGEST_LINE)
 
 
 def _failures(file: str, files: Collection[str]) -> Iterator[ReportLine]:
     # As ``ipistate run`` names it.
     beside = Path(file).with_name(f"{Path(file).stem}_failures.jsonl")
     if file != "-" and size_of(str(beside)) and str(beside) not in files:
-        for number, text in numbered_lines(str(beside), longest=LONGEST_LINE):
+        for number, text in _lines(str(beside)):
             yield ReportLine(number, text, is_failure=True)
 
 
