@@ -7,7 +7,6 @@ import sys
 
 from contextlib import suppress
 from importlib import import_module
-from importlib.metadata import version
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
@@ -83,7 +82,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, epilog=LEGEND)
-@click.version_option(version("ipistate"), prog_name="ipistate")
+@click.version_option(package_name="ipistate", prog_name="ipistate")
 def cli() -> None:
     """Session state for indirect-prompt-injection environments.
 

@@ -9,8 +9,7 @@ import click
 
 from ipistate.cli.exits import LEGEND, Exit, refusing
 from ipistate.cli.files import read_file
-from ipistate.cli.options import AS_JSON
-from ipistate.cli.strictness import STRICT, Tools
+from ipistate.cli.options import AS_JSON, STRICT, Tools
 from ipistate.cli.terminal import emit, plain
 from ipistate.kernel import Environment, JsonObject, decode, trusted_object
 from ipistate.tools import TOOLS, Transition, call_tool

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
-from ipistate.cli.options import AS_JSON, DIRECTORY
-from ipistate.cli.strictness import STRICT_LOGS, Tools
+from ipistate.cli.options import AS_JSON, DIRECTORY, STRICT_LOGS, Tools
 from ipistate.cli.terminal import amount, emit, plain, stdout_console, table
 from ipistate.protocol import SAFE_NAME
 from ipistate.sessions import RecordedCodec, SessionCodec
@@ -137,8 +136,7 @@ def verify(
         emit({"directory": str(directory), "participants": [*map(_outcome, parts)]})
     else:
         for part in parts:
-            said = f"REFUSED {part.fault}" if part.fault else f"ok, {_counted(part)}"
-            click.echo(plain(f"{_name(part)}: {said}"))
+            click.echo(plain(f"{_name(part)}: {_said(part)}"))
     if any(part.fault for part in parts):
         click.get_current_context().exit(Exit.FINDINGS)
 
@@ -163,10 +161,12 @@ def _name(part: CheckedParticipant) -> str:
     return f"{part.directory.kind}/{part.directory.instance}"
 
 
-def _counted(part: CheckedParticipant) -> str:
+def _said(part: CheckedParticipant) -> str:
+    if part.fault:
+        return f"REFUSED {part.fault}"
     sessions = part.note or amount(len(part.records), "session")
     calls = amount(part.calls, "logged call") if part.calls else ""
-    return ", ".join(filter(None, [sessions, calls]))
+    return ", ".join(filter(None, [f"ok, {sessions}", calls]))
 
 
 def _outcome(part: CheckedParticipant) -> dict[str, Any]:
@@ -227,8 +227,6 @@ def _show(part: CheckedParticipant) -> None:
 
 
 def _sizes(collections: dict[str, int | None]) -> str:
-    return ", ".join(_size(name, size) for name, size in collections.items())
-
-
-def _size(name: str, size: int | None) -> str:
-    return name if size is None else f"{name} {size}"
+    return ", ".join(
+        name if size is None else f"{name} {size}" for name, size in collections.items()
+    )

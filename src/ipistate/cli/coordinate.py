@@ -17,7 +17,7 @@ from ipistate.cli.deployment import (
 )
 from ipistate.cli.episode_options import some, with_episodes
 from ipistate.cli.exits import LEGEND
-from ipistate.cli.operation_table import Told, blocked, counted, keys
+from ipistate.cli.operation_table import OperationSummary, blocked, counted, keys
 from ipistate.cli.terminal import amount, note
 
 
@@ -39,25 +39,18 @@ def status(deployment: Deployment) -> None:
       ipistate checkpoint status --url http://localhost:8000 --token-file token.txt
     """
 
-    async def work(coordinator: Coordinator, _: float) -> Told:
-        answers = (await coordinator.status()).answers
-        rows = [
-            [
-                one.reply.phase,
-                one.reply.checkpoint_id or "-",
-                counted(one.reply.report),
-                blocked(one.reply.report),
-            ]
-            for one in answers
-        ]
-        return Told(
-            operation="status",
-            answers=answers,
-            heads=["phase", "checkpoint", "counts", "readiness"],
-            rows=rows,
+    async def work(coordinator: Coordinator, _: float) -> OperationSummary:
+        return OperationSummary(
+            answers=(await coordinator.status()).answers,
+            columns={
+                "phase": lambda reply: reply.phase,
+                "checkpoint": lambda reply: reply.checkpoint_id or "-",
+                "counts": lambda reply: counted(reply.report),
+                "readiness": lambda reply: blocked(reply.report),
+            },
         )
 
-    drive_reachable(deployment, "status", work)
+    drive_reachable(deployment, work)
 
 
 @click.command(epilog=LEGEND)
@@ -76,26 +69,23 @@ def prepare(deployment: Deployment, checkpoint_id: str) -> None:
         --token-file token.txt --without-model
     """
 
-    async def work(coordinator: Coordinator, deadline: float) -> Told:
+    async def work(coordinator: Coordinator, deadline: float) -> OperationSummary:
         prepared = await coordinator.prepare(checkpoint_id, deadline)
-        rows = [
-            [one.reply.phase, counted(one.reply.report), blocked(one.reply.report)]
-            for one in prepared.answers
-        ]
-        members = {
-            "blockers": keys(prepared.blockers),
-            "restarts": keys(prepared.restarts),
-        }
-        return Told(
-            operation="prepare",
+        return OperationSummary(
             answers=prepared.answers,
-            heads=["phase", "counts", "readiness"],
-            rows=rows,
-            members=members,
+            columns={
+                "phase": lambda reply: reply.phase,
+                "counts": lambda reply: counted(reply.report),
+                "readiness": lambda reply: blocked(reply.report),
+            },
+            members={
+                "blockers": keys(prepared.blockers),
+                "restarts": keys(prepared.restarts),
+            },
             ok=prepared.ready,
         )
 
-    drive(deployment, "prepare", work)
+    drive(deployment, work)
 
 
 @click.command(epilog=LEGEND)
@@ -131,7 +121,7 @@ def commit(
         raise click.UsageError("--everything names no episodes")
     named = None if everything else some(episodes)
 
-    async def work(coordinator: Coordinator, deadline: float) -> Told:
+    async def work(coordinator: Coordinator, deadline: float) -> OperationSummary:
         restarts = (await coordinator.status()).restarts
         left_out = [one for one in restarts if one in episodes]
         if left_out:
@@ -139,24 +129,20 @@ def commit(
         done = await coordinator.commit(
             checkpoint_id, deadline, directory, named, restarts
         )
-        rows = [
-            [one.reply.phase, _records(one.reply.manifest.record_count)]
-            for one in done.answers
-        ]
-        members = {
-            "scope": None if done.scope is None else keys(done.scope),
-            "episodes": keys(done.episodes),
-            "staging_keys": done.staging_keys,
-        }
-        return Told(
-            operation="commit",
+        return OperationSummary(
             answers=done.answers,
-            heads=["phase", "written"],
-            rows=rows,
-            members=members,
+            columns={
+                "phase": lambda reply: reply.phase,
+                "written": lambda reply: amount(reply.manifest.record_count, "record"),
+            },
+            members={
+                "scope": None if done.scope is None else keys(done.scope),
+                "episodes": keys(done.episodes),
+                "staging_keys": done.staging_keys,
+            },
         )
 
-    drive(deployment, "commit", work)
+    drive(deployment, work)
 
 
 @click.command(epilog=LEGEND)
@@ -174,12 +160,13 @@ def renew(deployment: Deployment, checkpoint_id: str) -> None:
         --url http://localhost:8000 --token-file token.txt
     """
 
-    async def work(coordinator: Coordinator, deadline: float) -> Told:
-        answers = (await coordinator.renew(checkpoint_id, deadline)).answers
-        rows = [[f"open until {one.reply.lease_expires_at}"] for one in answers]
-        return Told(operation="renew", answers=answers, heads=["lease"], rows=rows)
+    async def work(coordinator: Coordinator, deadline: float) -> OperationSummary:
+        return OperationSummary(
+            answers=(await coordinator.renew(checkpoint_id, deadline)).answers,
+            columns={"lease": lambda reply: f"open until {reply.lease_expires_at}"},
+        )
 
-    drive(deployment, "renew", work)
+    drive(deployment, work)
 
 
 @click.command(epilog=LEGEND)
@@ -196,12 +183,13 @@ def resume(deployment: Deployment, checkpoint_id: str) -> None:
         --token-file token.txt
     """
 
-    async def work(coordinator: Coordinator, deadline: float) -> Told:
-        answers = (await coordinator.resume(checkpoint_id, deadline)).answers
-        rows = [["was open" if one.reply.idempotent else "reopened"] for one in answers]
-        return Told(operation="resume", answers=answers, heads=["admission"], rows=rows)
+    async def work(coordinator: Coordinator, deadline: float) -> OperationSummary:
+        return OperationSummary(
+            answers=(await coordinator.resume(checkpoint_id, deadline)).answers,
+            columns={"admission": lambda r: "was open" if r.idempotent else "reopened"},
+        )
 
-    drive_reachable(deployment, "resume", work)
+    drive_reachable(deployment, work)
 
 
 @click.command(epilog=LEGEND)
@@ -228,22 +216,20 @@ def restore(
     """
     named = some(episodes)
 
-    async def work(coordinator: Coordinator, deadline: float) -> Told:
+    async def work(coordinator: Coordinator, deadline: float) -> OperationSummary:
         done = await coordinator.restore(checkpoint_id, deadline, directory, named)
-        rows = [
-            [f"{_records(len(reply.restored))} of {reply.source_checkpoint_id}"]
-            for reply in [one.reply for one in done.answers]
-        ]
-        members = {"episodes": keys(done.episodes), "sources": sorted(done.sources)}
-        return Told(
-            operation="restore",
+        return OperationSummary(
             answers=done.answers,
-            heads=["installed"],
-            rows=rows,
-            members=members,
+            columns={
+                "installed": lambda reply: (
+                    f"{amount(len(reply.restored), 'record')} of "
+                    f"{reply.source_checkpoint_id}"
+                )
+            },
+            members={"episodes": keys(done.episodes), "sources": sorted(done.sources)},
         )
 
-    drive(deployment, "restore", work)
+    drive(deployment, work)
 
 
 @click.command(epilog=LEGEND)
@@ -266,12 +252,14 @@ def retire(
     """
     named = some(episodes)
 
-    async def work(coordinator: Coordinator, deadline: float) -> Told:
-        answers = (await coordinator.retire(checkpoint_id, deadline, named)).answers
-        rows = [[f"{len(one.reply.retired)} retired"] for one in answers]
-        return Told(operation="retire", answers=answers, heads=["attempts"], rows=rows)
+    async def work(coordinator: Coordinator, deadline: float) -> OperationSummary:
+        done = await coordinator.retire(checkpoint_id, deadline, named)
+        return OperationSummary(
+            answers=done.answers,
+            columns={"attempts": lambda reply: f"{len(reply.retired)} retired"},
+        )
 
-    drive(deployment, "retire", work)
+    drive(deployment, work)
 
 
 @click.command(epilog=LEGEND)
@@ -292,13 +280,11 @@ def forget(
         --url http://localhost:8000 --token-file token.txt
     """
 
-    async def work(coordinator: Coordinator, deadline: float) -> Told:
-        answers = (await coordinator.forget(checkpoint_id, deadline, rollouts)).answers
-        rows = [[f"{len(one.reply.forgotten)} forgotten"] for one in answers]
-        return Told(operation="forget", answers=answers, heads=["rollouts"], rows=rows)
+    async def work(coordinator: Coordinator, deadline: float) -> OperationSummary:
+        done = await coordinator.forget(checkpoint_id, deadline, rollouts)
+        return OperationSummary(
+            answers=done.answers,
+            columns={"rollouts": lambda reply: f"{len(reply.forgotten)} forgotten"},
+        )
 
-    drive(deployment, "forget", work)
-
-
-def _records(number: int) -> str:
-    return amount(number, "record")
+    drive(deployment, work)

@@ -13,7 +13,7 @@ import click
 
 from ipistate.cli.exits import Exit, RefusedInputError
 from ipistate.cli.interrupt import run_interruptibly
-from ipistate.cli.operation_table import Told
+from ipistate.cli.operation_table import OperationSummary
 from ipistate.cli.options import AS_JSON, token_options
 from ipistate.cli.terminal import note
 from ipistate.cli.tokens import secret_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from ipistate.coordination import Participant, ParticipantAnswer
 
-Work: TypeAlias = "Callable[[Coordinator, float], Awaitable[Told]]"
+Work: TypeAlias = "Callable[[Coordinator, float], Awaitable[OperationSummary]]"
 
 
 def _check_urls(_: object, __: object, urls: tuple[str, ...]) -> tuple[str, ...]:
@@ -171,75 +171,69 @@ class _Progress:
             note(str(said))
 
 
-def drive(deployment: Deployment, operation: str, work: Work) -> None:
+def drive(deployment: Deployment, work: Work) -> None:
     """Find every participant, work with them, and show what they said."""
 
-    async def driven() -> Told:
+    async def driven() -> OperationSummary:
         async with deployment.client:
             found = await deployment.all_participants()
-            return await _worked(deployment, found, operation, work)
+            return await _worked(deployment, found, work)
 
-    _show(deployment, operation, driven)
+    _show(deployment, driven())
 
 
-def drive_reachable(deployment: Deployment, operation: str, work: Work) -> None:
+def drive_reachable(deployment: Deployment, work: Work) -> None:
     """Work with the participants that answer; the others are findings."""
 
-    async def driven() -> Told:
+    async def driven() -> OperationSummary:
         async with deployment.client:
             found, missing = await deployment.reachable_participants()
             _note(missing)
-            told = await _worked(deployment, found, operation, work)
-            failures = (*missing, *told.failures)
-            return attrs.evolve(told, ok=told.ok and not missing, failures=failures)
+            done = await _worked(deployment, found, work)
+            failures = (*missing, *done.failures)
+            return attrs.evolve(done, ok=done.ok and not missing, failures=failures)
 
-    _show(deployment, operation, driven)
+    _show(deployment, driven())
 
 
 async def _worked(
-    deployment: Deployment,
-    found: Iterable[Participant],
-    operation: str,
-    work: Work,
-) -> Told:
+    deployment: Deployment, found: Iterable[Participant], work: Work
+) -> OperationSummary:
     coordinator = Coordinator(found, deployment.client, watch=_Progress())
     try:
         return await work(coordinator, time.time() + deployment.seconds)
     except OperationFailedError as error:
         undone = error.clean_up if isinstance(error, RestoreFailedError) else ()
-        return Told(
-            operation=operation, ok=False, failures=error.failures, clean_up=undone
-        )
+        return OperationSummary(ok=False, failures=error.failures, clean_up=undone)
 
 
 def _show(
-    deployment: Deployment,
-    operation: str,
-    driven: Callable[[], Coroutine[Any, Any, Told]],
+    deployment: Deployment, driven: Coroutine[Any, Any, OperationSummary]
 ) -> None:
+    ctx = click.get_current_context()
     try:
-        told = run_interruptibly(driven())
+        done = run_interruptibly(driven)
     except KeyboardInterrupt:
         note("if a checkpoint is open, 'ipistate checkpoint resume ID' ends it")
         raise
     except DiscoveryError as error:
-        told = _undiscovered(operation, error)
+        done = _undiscovered(error)
     if deployment.as_json:
-        told.emit()
+        done.emit(ctx.info_name)
     else:
-        told.print()
-    if not told.ok:
-        click.get_current_context().exit(Exit.FINDINGS)
+        done.print()
+    if not done.ok:
+        ctx.exit(Exit.FINDINGS)
 
 
-def _undiscovered(operation: str, error: DiscoveryError) -> Told:
+def _undiscovered(error: DiscoveryError) -> OperationSummary:
     if not error.failures:
         message = error.message
         if error.code == "missing_kind":
             message += "; allow it with --without-model"
         raise RefusedInputError(message) from error
     _note(error.failures)
-    return Told(operation=operation, ok=False, failures=error.failures)
+    return OperationSummary(ok=False, failures=error.failures)
 
 
 def _note(failures: Iterable[Failure]) -> None:

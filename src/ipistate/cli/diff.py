@@ -23,7 +23,7 @@ from ipistate.kernel import (
 
 
 if TYPE_CHECKING:
-    from ipistate.kernel import Change, Count
+    from ipistate.kernel import Change
 
 
 @click.command("diff", epilog=LEGEND)
@@ -89,12 +89,9 @@ def summary(found: Diff) -> str:
     """Say in one line how much changed in which collections."""
     if not found:
         return "no difference"
-    parts = [
-        f"{one_line(str(n))} {_said(count)}" for n, count in found.counts().items()
-    ]
-    return "; ".join([amount(len(found.operations), "operation"), *parts])
-
-
-def _said(count: Count) -> str:
-    counted = attrs.asdict(count).items()
-    return ", ".join(f"{number} {what}" for what, number in counted if number)
+    parts = [amount(len(found.operations), "operation")]
+    for name, count in found.counts().items():
+        counted = attrs.asdict(count).items()
+        said = ", ".join(f"{number} {what}" for what, number in counted if number)
+        parts.append(f"{one_line(str(name))} {said}")
+    return "; ".join(parts)

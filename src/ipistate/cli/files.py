@@ -49,11 +49,11 @@ def check_one_stdin(*names: str | None) -> None:
         raise click.UsageError("only one input can be standard input")
 
 
-def size_of(name: str) -> int | None:
-    """Return a file's length in bytes, None if that cannot be known yet."""
+def size_of(*names: str) -> int | None:
+    """Return the length of files in bytes, None if that of one cannot be known yet."""
     with suppress(OSError):
-        if name != "-" and (file := Path(name)).is_file():
-            return file.stat().st_size
+        if "-" not in names and all(Path(name).is_file() for name in names):
+            return sum(Path(name).stat().st_size for name in names)
     return None
 
 

@@ -10,8 +10,7 @@ import click
 
 from ipistate.cli.checkpoint import participants_in
 from ipistate.cli.exits import LEGEND, RefusedInputError, refusing
-from ipistate.cli.options import AS_JSON, DIRECTORY
-from ipistate.cli.strictness import STRICT_LOGS, Tools
+from ipistate.cli.options import AS_JSON, DIRECTORY, STRICT_LOGS, Tools
 from ipistate.cli.terminal import amount, emit, note, plain
 from ipistate.sessions import SessionCodec, WorldCodec
 from ipistate.storage import MigratingParticipant, NewCheckpoint
@@ -88,7 +87,11 @@ def _tell(out: Path, parts: list[MigratingParticipant], *, as_json: bool) -> Non
         emit({"directory": str(out), "participants": [_document(one) for one in parts]})
     else:
         for part in parts:
-            click.echo(plain(_line(part)))
+            sessions = amount(len(part.logs), "session")
+            said = "copied" if part.read is None else sessions
+            click.echo(
+                plain(f"{part.directory.kind}/{part.directory.instance}: {said}")
+            )
 
 
 def _document(part: MigratingParticipant) -> dict[str, object]:
@@ -99,11 +102,6 @@ def _document(part: MigratingParticipant) -> dict[str, object]:
         "sessions": len(part.logs),
         "calls": sum(part.logs),
     }
-
-
-def _line(part: MigratingParticipant) -> str:
-    said = "copied" if part.read is None else amount(len(part.logs), "session")
-    return f"{part.directory.kind}/{part.directory.instance}: {said}"
 
 
 def _warn(dropped: list[int]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,26 +25,28 @@ LISTED: Final = ("blockers", "restarts")
 
 
 @attrs.frozen(kw_only=True)
-class Told:
-    """What an operation has to tell: for each answer a row, for all of them members."""
+class OperationSummary:
+    """What an operation has to tell: a row for each answer, and members for them all."""
 
-    operation: str
     answers: Sequence[ParticipantAnswer[Any]] = ()
-    heads: Sequence[str] = ()
-    rows: Sequence[Sequence[object]] = ()
+    columns: Mapping[str, Callable[[Any], object]] = MappingProxyType({})
+    """What the table says of a reply, by the column's head."""
     members: Mapping[str, Any] = MappingProxyType({})
     ok: bool = True
     failures: Sequence[Failure] = ()
     clean_up: Sequence[Failure] = ()
 
-    def emit(self) -> None:
+    def emit(self, operation: str | None) -> None:
         """Write one JSON document to standard output."""
         emit(
             {
-                "operation": self.operation,
+                "operation": operation,
                 "ok": self.ok,
                 **self.members,
-                "participants": [*map(_answer, self.answers)],
+                "participants": [
+                    {**_server(one.participant), "reply": unstructure(one.reply)}
+                    for one in self.answers
+                ],
                 "failures": [*map(_failure, self.failures)],
                 "clean_up": [*map(_failure, self.clean_up)],
             }
@@ -53,19 +55,17 @@ class Told:
     def print(self) -> None:
         """Write a table to standard output."""
         cells = [
-            [str(one.participant.kind), one.participant.name, *row]
-            for one, row in zip(self.answers, self.rows, strict=True)
+            [
+                *(str(one.participant.kind), one.participant.name),
+                *(cell(one.reply) for cell in self.columns.values()),
+            ]
+            for one in self.answers
         ]
         if cells:
-            heads = ["kind", "name", *self.heads]
-            stdout_console().print(table(heads, cells))
+            stdout_console().print(table(["kind", "name", *self.columns], cells))
         for name in LISTED:
             if self.members.get(name):
                 click.echo(plain(f"{name}: {', '.join(self.members[name])}"))
-
-
-def _answer(answer: ParticipantAnswer[Any]) -> dict[str, Any]:
-    return {**_server(answer.participant), "reply": unstructure(answer.reply)}
 
 
 def _failure(failure: Failure) -> dict[str, Any]:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import click
 
+from ipistate.cli.exits import MissingExtraError
+from ipistate.tools import TOOLS
+
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from ipistate.tools import Tool
 
 F = TypeVar("F", bound="Callable[..., Any]")
+Tools: TypeAlias = "Mapping[str, Tool]"
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 """A file that is named, and not standard input."""
@@ -40,3 +48,34 @@ def token_options(whose: str) -> Callable[[F], F]:
         return of_file(of_name(function))
 
     return decorated
+
+
+def _tools(ctx: click.Context, param: click.Parameter, value: object) -> Tools:
+    if not value:
+        return TOOLS
+    try:
+        module = import_module("ipistate.tools.strict")
+    except ModuleNotFoundError as error:
+        name = error.name or ""
+        if name.startswith("ipistate"):
+            raise
+        verb = ctx.command_path.partition(" ")[2]
+        raise MissingExtraError(f"{verb} {param.opts[0]}", name, "strict") from error
+    tools: Tools = module.strict()
+    return tools
+
+
+tools_option: Final = partial(click.option, is_flag=True, callback=_tools)
+"""Make an option from its name, ``tools`` and its help; the verb gets tools with it."""
+
+STRICT: Final = tools_option(
+    "--strict",
+    "tools",
+    help="Refuse arguments that are not what the tool's schema says.",
+)
+STRICT_LOGS: Final = tools_option(
+    "--strict",
+    "tools",
+    help="Execute logs as a server with --strict-arguments has: arguments that are not "
+    "what the tool's schema says are refused.",
+)

@@ -8,9 +8,8 @@ import click
 
 from ipistate.cli.exits import LEGEND, Exit
 from ipistate.cli.files import check_one_stdin, numbered_lines, size_of, task_index
-from ipistate.cli.options import AS_JSON
+from ipistate.cli.options import AS_JSON, STRICT, Tools
 from ipistate.cli.progress import reading
-from ipistate.cli.strictness import STRICT, Tools
 from ipistate.cli.terminal import amount, emit
 from ipistate.kernel import JsonObject, trusted_array, trusted_object
 from ipistate.scoring import Replayed, ReplayTotals, replay_rollout

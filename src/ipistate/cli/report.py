@@ -8,6 +8,7 @@ from collections import Counter
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Final
@@ -22,7 +23,7 @@ from ipistate.cli.files import (
     task_index,
 )
 from ipistate.cli.output_files import check_writable, output_file
-from ipistate.cli.progress import Reading, reading
+from ipistate.cli.progress import reading
 from ipistate.cli.terminal import amount, emit, note
 from ipistate.errors import SchemaError
 from ipistate.report import Here, Processes, ReportLine, Source, write
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Mapping
     from contextlib import AbstractContextManager
 
+    from ipistate.cli.files import FileLine
     from ipistate.kernel import JsonObject
     from ipistate.report import Broken, Run, Worker
 
@@ -101,12 +103,13 @@ def command(
     if output is not None:
         check_writable(output)
         _check_apart(output, files, tasks)
+    by_name = dict(zip(_names(files), files, strict=True))
     runs = _written(
-        dict(zip(_names(files), files, strict=True)),
+        by_name,
         output,
         title=title,
         workers=_workers(files, tasks, processes),
-        on_broken=_skip if skip_broken else _refuse,
+        on_broken=_skip if skip_broken else _refusal(by_name),
     )
     if output is not None:
         note(f"wrote {output}: {_summary(runs)}")
@@ -122,25 +125,26 @@ def _written(
     workers: AbstractContextManager[Worker],
     on_broken: Callable[[str, Broken], None],
 ) -> list[Run]:
-    sizes = [size_of(name) for name in files.values()]
-    total = None if None in sizes else sum(size or 0 for size in sizes)
     with (
         _explained(),
-        reading(total) as watched,
+        reading(size_of(*files.values())) as watched,
         workers as worker,
         nullcontext() if output is None else output_file(output) as put_page,
     ):
         sources = [
-            Source(name, _lines(one, watched), _failures(one, files.values()))
+            Source(
+                name,
+                starmap(ReportLine, watched.over(_lines(one))),
+                _failures(one, files.values()),
+            )
             for name, one in files.items()
         ]
-        broken = partial(_on_broken, files, on_broken)
 
         def put(part: str) -> None:
             if put_page is not None:
                 put_page(part.encode())
 
-        return write(sources, put, title=title, worker=worker, on_broken=broken)
+        return write(sources, put, title=title, worker=worker, on_broken=on_broken)
 
 
 @contextmanager
@@ -158,16 +162,15 @@ def _explained() -> Generator[None]:
         raise RefusedInputError(f"{message}; {place}") from error
 
 
-def _lines(file: str, watched: Reading) -> Iterator[ReportLine]:
-    lines = numbered_lines(file, longest=LONGEST_LINE)
-    return (ReportLine(number, text) for number, text in watched.over(lines))
+def _lines(file: str) -> Iterator[FileLine]:
+    return numbered_lines(file, longest=LONGEST_LINE)
 
 
 def _failures(file: str, files: Collection[str]) -> Iterator[ReportLine]:
     # As ``ipistate run`` names it.
     beside = Path(file).with_name(f"{Path(file).stem}_failures.jsonl")
     if file != "-" and size_of(str(beside)) and str(beside) not in files:
-        for number, text in numbered_lines(str(beside), longest=LONGEST_LINE):
+        for number, text in _lines(str(beside)):
             yield ReportLine(number, text, is_failure=True)
 
 
@@ -184,8 +187,8 @@ def _workers(
     files: tuple[str, ...], tasks: str | None, processes: int | None
 ) -> AbstractContextManager[Worker]:
     make_complete = partial(_completing, tasks)
-    sizes = [size_of(name) for name in files]
-    small = None not in sizes and sum(size or 0 for size in sizes) <= ALONE
+    size = size_of(*files)
+    small = size is not None and size <= ALONE
     count = processes or min(_MOST_PROCESSES, os.cpu_count() or 1)
     # Standard input can be read once, and small files are read sooner than processes begin.
     if count == 1 or tasks == "-" or (small and processes is None):
@@ -215,26 +218,20 @@ def _check_apart(output: str, files: tuple[str, ...], tasks: str | None) -> None
                 raise RefusedInputError(message)
 
 
-def _on_broken(
-    files: Mapping[str, str],
-    tell: Callable[[str, Broken], None],
-    name: str,
-    broken: Broken,
-) -> None:
-    tell(files[name], broken)
+def _refusal(files: Mapping[str, str]) -> Callable[[str, Broken], None]:
+    def refuse(name: str, broken: Broken) -> None:
+        raise RefusedInputError(
+            f"{shown(files[name])}, line {broken.line}: {broken.message}\n"
+            "A run that was interrupted leaves its last line torn: resume it. "
+            "--skip-broken leaves such lines out, and the page says so."
+        )
+
+    return refuse
 
 
-def _refuse(file: str, broken: Broken) -> None:
-    raise RefusedInputError(
-        f"{shown(file)}, line {broken.line}: {broken.message}\n"
-        "A run that was interrupted leaves its last line torn: resume it. "
-        "--skip-broken leaves such lines out, and the page says so."
-    )
-
-
-def _skip(file: str, broken: Broken) -> None:
+def _skip(name: str, broken: Broken) -> None:
     """Leave it at that: the page, the summary and --json count what is left out."""
-    del file, broken
+    del name, broken
 
 
 def _summary(runs: list[Run]) -> str:

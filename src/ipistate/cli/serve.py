@@ -12,8 +12,7 @@ import click
 from starlette.datastructures import Secret
 
 from ipistate.cli.exits import LEGEND, MissingExtraError, RefusedInputError
-from ipistate.cli.options import FILE
-from ipistate.cli.strictness import tools_option
+from ipistate.cli.options import FILE, tools_option
 from ipistate.cli.tokens import secret_in, secret_of, warn_of_readers
 from ipistate.server import (
     HOST,

@@ -48,7 +48,10 @@ def _print(found: Statistics) -> None:
     console = stdout_console()
     click.echo(amount(found.rows, "row"))
     for label, values in found.counts.items():
-        lines = [[n, str(rows), _share(rows, found.rows)] for n, rows in values.items()]
+        lines = [
+            [n, str(rows), f"{100 * rows / found.rows:.1f} %"]
+            for n, rows in values.items()
+        ]
         click.echo()
         console.print(table([label, "rows", "share"], lines, numbers=(1, 2)))
     click.echo()
@@ -57,7 +60,3 @@ def _print(found: Statistics) -> None:
     console.print(table(heads, sizes, numbers=(1, 2, 3)))
     repeated = [f"{rows} {name}" for name, rows in found.duplicates.items()]
     click.echo(f"\nrepeated: {', '.join(repeated)}".replace("_", " "))
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %"

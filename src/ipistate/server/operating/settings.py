@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
@@ -22,10 +22,12 @@ from ipistate.tools import TOOLS
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from ipistate.tools import Tool
+
+T = TypeVar("T")
 
 MEBIBYTE: Final = 2**20
 
@@ -99,10 +101,18 @@ DESCRIPTION: Final = "ipistate.server.description"
 """The member of a field's metadata that holds its ``SettingDescription``."""
 
 
-def _described(
-    text: str, flag: str | None = None, unit: str | None = None
-) -> dict[str, SettingDescription]:
-    return {DESCRIPTION: SettingDescription(text, flag, unit)}
+def _setting(
+    default: T,
+    text: str,
+    option: str = "",
+    *,
+    check: Callable[[Any, attrs.Attribute[Any], Any], None] | None = None,
+    show: bool = True,
+) -> T:
+    flag, _, unit = option.partition(" ")
+    described = SettingDescription(text, flag or None, unit or None)
+    metadata = {DESCRIPTION: described}
+    return attrs.field(default=default, validator=check, repr=show, metadata=metadata)
 
 
 @attrs.frozen(kw_only=True)
@@ -117,145 +127,103 @@ class ServerSettings:
     # Here is all that is known of a setting: name, type, default, bounds, description.
     # ``ipistate serve`` makes its options from these fields, and in their order.
 
-    instance_name: str = attrs.field(
-        default=DEFAULT_INSTANCE,
-        validator=_check_name,
-        metadata=_described(
-            "Unique in a deployment: names the cookie and the checkpoint's directory.",
-            "--instance-name",
-        ),
+    instance_name: str = _setting(
+        DEFAULT_INSTANCE,
+        "Unique in a deployment: names the cookie and the checkpoint's directory.",
+        "--instance-name",
+        check=_check_name,
     )
-    checkpoint_token: Secret | None = attrs.field(
-        default=None,
-        validator=_check_secret,
-        metadata=_described(
-            "Bearer token of the control plane; without it there is no control plane."
-        ),
+    checkpoint_token: Secret | None = _setting(
+        None,
+        "Bearer token of the control plane; without it there is no control plane.",
+        check=_check_secret,
     )
-    checkpoint_root: Path | None = attrs.field(
-        default=None,
-        metadata=_described(
-            "Directory that every checkpoint must be under. Without it, a token holder "
-            "may name any directory, which is made as needed.",
-            "--checkpoint-root",
-        ),
+    checkpoint_root: Path | None = _setting(
+        None,
+        "Directory that every checkpoint must be under. Without it, a token holder may "
+        "name any directory, which is made as needed.",
+        "--checkpoint-root",
     )
-    lease_grace_seconds: float = attrs.field(
-        default=600.0,
-        validator=PositiveSeconds(),
-        metadata=_described(
-            "How long after its deadline a forgotten checkpoint is given up.",
-            "--lease-grace",
-            "SECONDS",
-        ),
+    lease_grace_seconds: float = _setting(
+        600.0,
+        "How long after its deadline a forgotten checkpoint is given up.",
+        "--lease-grace SECONDS",
+        check=PositiveSeconds(),
     )
-    cookie_secret: Secret | None = attrs.field(
-        default=None,
-        validator=_check_secret,
-        metadata=_described(
-            "Signs session cookies. Without it they are signed as the reference signs "
-            "them, and are interchangeable with its own."
-        ),
+    cookie_secret: Secret | None = _setting(
+        None,
+        "Signs session cookies. Without it they are signed as the reference signs them, "
+        "and are interchangeable with its own.",
+        check=_check_secret,
     )
-    max_body_bytes: int = attrs.field(
-        default=32 * MEBIBYTE,
-        validator=WholeNumber(1),
-        metadata=_described(
-            "Longest request body; longer ones are answered 413.",
-            "--max-body",
-            "BYTES",
-        ),
+    max_body_bytes: int = _setting(
+        32 * MEBIBYTE,
+        "Longest request body; longer ones are answered 413.",
+        "--max-body BYTES",
+        check=WholeNumber(1),
     )
-    max_metrics_bytes: int = attrs.field(
-        default=256 * MEBIBYTE,
-        validator=WholeNumber(1),
-        metadata=_described(
-            "The same for /aggregate_metrics, which gets all results of a run at once.",
-            "--max-metrics-body",
-            "BYTES",
-        ),
+    max_metrics_bytes: int = _setting(
+        256 * MEBIBYTE,
+        "The same for /aggregate_metrics, which gets all results of a run at once.",
+        "--max-metrics-body BYTES",
+        check=WholeNumber(1),
     )
-    max_control_bytes: int = attrs.field(
-        default=16 * MEBIBYTE,
-        validator=WholeNumber(1),
-        metadata=_described(
-            "The same for control calls.", "--max-control-body", "BYTES"
-        ),
+    max_control_bytes: int = _setting(
+        16 * MEBIBYTE,
+        "The same for control calls.",
+        "--max-control-body BYTES",
+        check=WholeNumber(1),
     )
-    max_control_ids: int = attrs.field(
-        default=MAX_IDS,
-        validator=WholeNumber(1, MAX_IDS),
-        metadata=_described(
-            "Most episodes or rollouts that one control call may name.",
-            "--max-control-ids",
-            "N",
-        ),
+    max_control_ids: int = _setting(
+        MAX_IDS,
+        "Most episodes or rollouts that one control call may name.",
+        "--max-control-ids N",
+        check=WholeNumber(1, MAX_IDS),
     )
-    seed_pool_bytes: int = attrs.field(
-        default=64 * MEBIBYTE,
-        validator=WholeNumber(0),
-        metadata=_described(
-            "Memory for seeds, so that rollouts of one task share one world.",
-            "--seed-pool",
-            "BYTES",
-        ),
+    seed_pool_bytes: int = _setting(
+        64 * MEBIBYTE,
+        "Memory for seeds, so that rollouts of one task share one world.",
+        "--seed-pool BYTES",
+        check=WholeNumber(0),
     )
-    tools: Mapping[str, Tool] = attrs.field(
-        default=TOOLS,
-        validator=_check_tools,
-        repr=False,
-        metadata=_described("The tools that sessions can call."),
+    tools: Mapping[str, Tool] = _setting(
+        TOOLS, "The tools that sessions can call.", check=_check_tools, show=False
     )
-    max_sessions: int | None = attrs.field(
-        default=None,
-        validator=WholeNumber(1),
-        metadata=_described(
-            "Most sessions at a time; a seed beyond it is answered 503. Any number "
-            "without it.",
-            "--max-sessions",
-            "N",
-        ),
+    max_sessions: int | None = _setting(
+        None,
+        "Most sessions at a time; a seed beyond it is answered 503. Any number without "
+        "it.",
+        "--max-sessions N",
+        check=WholeNumber(1),
     )
-    idle_seconds: float | None = attrs.field(
-        default=None,
-        validator=PositiveSeconds(),
-        metadata=_described(
-            "How long a session may be unused before it is freed, never during a "
-            "checkpoint. Any time without it.",
-            "--idle-timeout",
-            "SECONDS",
-        ),
+    idle_seconds: float | None = _setting(
+        None,
+        "How long a session may be unused before it is freed, never during a "
+        "checkpoint. Any time without it.",
+        "--idle-timeout SECONDS",
+        check=PositiveSeconds(),
     )
-    extension: bool = attrs.field(
-        default=False,
-        metadata=_described(
-            "Keep the history of sessions and serve /ipistate/v1 to token holders.",
-            "--extension",
-        ),
+    extension: bool = _setting(
+        False,
+        "Keep the history of sessions and serve /ipistate/v1 to token holders.",
+        "--extension",
     )
-    checkpoint_state_version: int = attrs.field(
-        default=1,
-        validator=WholeNumber(1, 2),
-        metadata=_described(
-            "What a checkpoint holds of a session: 1 its world, 2 its history as well, "
-            "which needs --extension.",
-            "--checkpoint-state-version",
-            "VERSION",
-        ),
+    checkpoint_state_version: int = _setting(
+        1,
+        "What a checkpoint holds of a session: 1 its world, 2 its history as well, "
+        "which needs --extension.",
+        "--checkpoint-state-version VERSION",
+        check=WholeNumber(1, 2),
     )
-    effects: bool = attrs.field(
-        default=False,
-        metadata=_described(
-            "End verify replies with effects: what the calls did to the row's world.",
-            "--effects",
-        ),
+    effects: bool = _setting(
+        False,
+        "End verify replies with effects: what the calls did to the row's world.",
+        "--effects",
     )
-    metrics: bool = attrs.field(
-        default=False,
-        metadata=_described(
-            "Show Prometheus metrics under GET /metrics; this needs the extra metrics.",
-            "--metrics",
-        ),
+    metrics: bool = _setting(
+        False,
+        "Show Prometheus metrics under GET /metrics; this needs the extra metrics.",
+        "--metrics",
     )
 
     def __attrs_post_init__(self) -> None:
