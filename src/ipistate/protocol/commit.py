@@ -45,6 +45,7 @@ def begin(
         return participant
     opened = renewed(opened, body, participant.settings)
     problem = _problem(participant, opened, body, now)
+    # The lease is extended even by a commit that is refused: its controller is alive.
     participant = participant.opening(opened)
     if problem is not None:
         refuse(called.call, *problem, emit)
@@ -92,6 +93,8 @@ def exported(
     opened, cut = _awaited(participant, event.write)
     if opened is None or cut is None:
         return participant
+    # A session without a state could not be restored, and a commit that failed for it
+    # would fail for ever.
     gate, states = participant.gate, event.states
     records = tuple(
         SessionRecord(gate.sessions[session], session, states[session])

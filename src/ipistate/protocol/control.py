@@ -201,6 +201,8 @@ def _time_out(
         return resume.time_out(participant, now, emit)
     if now < holder.body.deadline_ts:
         return participant
+    # Only the wait ends. A write or a deletion cannot be taken back half-way, so a retry
+    # joins it instead of starting another one.
     detail = "the deadline passed; what was started goes on"
     refuse(holder.call, "deadline_exceeded", detail, emit)
     return participant.held_by(None)

@@ -48,6 +48,8 @@ class Gate:
 
     def arrive(self, event: RequestArrived, emit: Emit) -> Gate:
         """Admit a request, refuse it, or let it wait."""
+        # What waits is not counted as inside: a prepare waits for what is inside, and
+        # the two would wait for each other.
         if not self.is_open:
             waiting = self.waiting.added(event)
             return attrs.evolve(self, waiting=waiting)

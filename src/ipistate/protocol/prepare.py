@@ -59,6 +59,8 @@ def _answer(participant: ParticipantState, now: float, emit: Emit) -> Participan
         if phase is Phase.PREPARING and now < called.body.deadline_ts:
             waiting.append(called)
         else:
+            # Being out of time is no failure: the gate stays closed, and the call may
+            # be repeated with a later deadline.
             emit(Reply(called.call, 200, _document(participant, phase)))
     return participant.with_control(attrs.evolve(control, prepares=tuple(waiting)))
 

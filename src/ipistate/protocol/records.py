@@ -149,6 +149,8 @@ def read_record(
         DecodeError: The line is not acceptable JSON.
         SchemaError: It is not a record, or one of its members stands there twice.
     """
+    # The usual form is taken apart here, because a restore reads thousands of lines;
+    # everything else goes through the parser, which says what is wrong.
     start = _ENVELOPE.match(line)
     text = line.rstrip(b" \t\r\n")
     if start is not None and text.endswith(b"}"):

@@ -109,6 +109,7 @@ def time_out(participant: ParticipantState, now: float, emit: Emit) -> Participa
     holder, opened = participant.control.holder, participant.control.open
     if not isinstance(holder, Draining) or opened is None or now < holder.until:
         return participant
+    # Waiting on would keep the lock from the controller whose resume is to help.
     if holder.call is not None:
         detail = "restored sessions outside the scope are still being deleted"
         refuse(holder.call, "deadline_exceeded", detail, emit)
