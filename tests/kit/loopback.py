@@ -30,7 +30,14 @@ class Loopback(AbstractResolver):
 
     async def __aenter__(self):
         """Listen on a free port."""
-        config = uvicorn.Config(self._app, log_config=None, lifespan="off", ws="none")
+        config = uvicorn.Config(
+            self._app,
+            interface="asgi3",
+            log_config=None,
+            lifespan="off",
+            ws="none",
+            proxy_headers=False,
+        )
         config.load()
         self._all_here = asyncio.Event()
         self._state = ServerState()
@@ -59,16 +66,13 @@ class Loopback(AbstractResolver):
         if host not in self.hosts:
             raise OSError(None, "no such host")
         self.begun += 1
-        return [
-            {
-                "hostname": host,
-                "host": "127.0.0.1",
-                "port": self.port,
-                "family": socket.AF_INET,
-                "proto": 0,
-                "flags": socket.AI_NUMERICHOST,
-            }
-        ]
+        return self.place(host, self.port)
+
+    def place(self, host, port):
+        """Say that a host is at a port of the loopback."""
+        members = {"hostname": host, "host": "127.0.0.1", "port": port}
+        flags = {"family": socket.AF_INET, "proto": 0, "flags": socket.AI_NUMERICHOST}
+        return [members | flags]
 
     async def close(self):
         """Keep nothing."""
@@ -86,4 +90,6 @@ class Loopback(AbstractResolver):
         self.arrived += 1
         self._all_here.set()
         host = dict(scope["headers"])[b"host"].decode().partition(":")[0]
+        # For applications that break the connection.
+        scope["transport"] = send.__self__.transport
         await self.hosts[host](scope, receive, send)

@@ -24,6 +24,7 @@ from ipistate.clients.http import (
     HttpAnswer,
     HttpClient,
     HttpError,
+    Resolver,
     base_url,
     environment_proxy,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "HttpAnswer",
     "HttpClient",
     "HttpError",
+    "Resolver",
     "base_url",
     "discover",
     "discover_urls",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 
+from base64 import b64encode
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from io import BytesIO
@@ -20,7 +21,6 @@ from urllib.request import getproxies, proxy_bypass
 import attrs
 
 from aiohttp import (
-    BasicAuth,
     ClientConnectorError,
     ClientError,
     ClientSession,
@@ -28,6 +28,7 @@ from aiohttp import (
     DummyCookieJar,
     TCPConnector,
 )
+from aiohttp.abc import AbstractResolver as Resolver
 from aiohttp.http_exceptions import ContentEncodingError
 from yarl import URL
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aiohttp import ClientResponse
-    from aiohttp.abc import AbstractResolver as Resolver
 
 IDLE_SECONDS: Final = 4.0
 """How long a connection is kept; less than a server waits for the next request."""
@@ -72,6 +72,13 @@ class Bounds:
     """Seconds until there is a connection."""
     read: float | None = None
     """Seconds without a byte from the server."""
+
+    @property
+    def head(self) -> float | None:
+        """Seconds until the answer begins; the library waits longer for a full pipe."""
+        if self.connect is None or self.read is None:
+            return None
+        return self.connect + self.read
 
 
 @attrs.frozen
@@ -141,11 +148,9 @@ class HttpClient:
         self._idle_seconds = idle_seconds
         self._pauses = pauses
         self._resolver = resolver
-        # Apart, because errors and headers name the URL of a proxy.
+        # Apart, because errors name the URL of a proxy.
         self._proxy = URL(proxy).with_user(None) if proxy else None
-        self._proxy_auth = (
-            BasicAuth.from_url(URL(proxy), encoding="utf-8") if proxy else None
-        )
+        self._proxy_headers = _proxy_headers(URL(proxy)) if proxy else {}
 
     @cached_property
     def _session(self) -> ClientSession:
@@ -160,7 +165,6 @@ class HttpClient:
         return ClientSession(
             connector=connector,
             cookie_jar=DummyCookieJar(),
-            headers=self._key.headers,
             max_line_size=MAX_HEADER_BYTES,
             max_field_size=MAX_HEADER_BYTES,
         )
@@ -201,9 +205,11 @@ class HttpClient:
         Raises:
             HttpError: There is no answer that can be used.
         """
+        # With the request, because the library tells a proxy a session's headers too.
+        headers = {**self._key.headers, **headers}
         if cookies:
             pairs = "; ".join(f"{name}={value}" for name, value in cookies.items())
-            headers = {**headers, "Cookie": pairs}
+            headers["Cookie"] = pairs
         try:
             async with asyncio.timeout(bounds.total):
                 url = URL(base_url(base) + path, encoded=True)
@@ -226,26 +232,31 @@ class HttpClient:
         bounds: Bounds,
         headers: Mapping[str, str],
     ) -> HttpAnswer:
-        async with self._session.request(
-            method,
-            url,
-            # As a stream, since the library warns of long bytes.
-            data=None if body is None else BytesIO(body),
-            headers=headers,
-            allow_redirects=False,
-            proxy=self._proxy,
-            proxy_auth=self._proxy_auth,
-            timeout=ClientTimeout(
-                total=None, connect=bounds.connect, sock_read=bounds.read
-            ),
-        ) as response:
+        # A proxy reads the headers of what it forwards, and its own where it tunnels.
+        if url.scheme == "http":
+            headers = {**headers, **self._proxy_headers}
+        async with asyncio.timeout(bounds.head):
+            response = await self._session.request(
+                method,
+                url,
+                # As a stream, since the library warns of long bytes.
+                data=None if body is None else BytesIO(body),
+                headers=headers,
+                allow_redirects=False,
+                proxy=self._proxy,
+                proxy_headers=self._proxy_headers,
+                timeout=ClientTimeout(
+                    total=None, connect=bounds.connect, sock_read=bounds.read
+                ),
+            )
+        async with response:
             content = await _content(response, bounds)
         cookies = {name: one.coded_value for name, one in response.cookies.items()}
         return HttpAnswer(response.status, response.headers, content, cookies)
 
     def _failure(self, error: Exception) -> HttpError:
-        line = " ".join(str(error).split()) or type(error).__name__
-        return HttpError(_code(error), self._key.hide(line))
+        line = " ".join(self._key.hide(str(error)).split())
+        return HttpError(_code(error), line or type(error).__name__)
 
 
 def _code(error: Exception) -> str:
@@ -263,6 +274,13 @@ def _code(error: Exception) -> str:
 def _has_cause(error: BaseException, kind: type[BaseException]) -> bool:
     cause = error.__cause__
     return cause is not None and (isinstance(cause, kind) or _has_cause(cause, kind))
+
+
+def _proxy_headers(proxy: URL) -> dict[str, str]:
+    if proxy.user is None:
+        return {}
+    user = f"{proxy.user}:{proxy.password or ''}".encode()
+    return {"Proxy-Authorization": f"Basic {b64encode(user).decode()}"}
 
 
 async def _content(response: ClientResponse, bounds: Bounds) -> bytes:
