@@ -17,8 +17,9 @@ from uvicorn.server import ServerState
 class Loopback(AbstractResolver):
     """A name service, and one server on the loopback for all the hosts that it knows.
 
-    An asynchronous context manager, which serves in the loop that runs. Requests are
-    told apart by their hosts. Others are not found.
+    An asynchronous context manager, which serves in the loop that runs and can be
+    entered by several clients. Requests are told apart by their hosts. Others are not
+    found.
 
     Args:
         hosts: Applications by the names of their hosts.
@@ -26,10 +27,13 @@ class Loopback(AbstractResolver):
 
     def __init__(self, hosts):
         self.hosts = dict(hosts)
-        self.begun = self.arrived = 0
+        self.begun = self.arrived = self.users = 0
 
     async def __aenter__(self):
         """Listen on a free port."""
+        self.users += 1
+        if self.users > 1:
+            return self
         config = uvicorn.Config(
             self._app,
             interface="asgi3",
@@ -52,7 +56,10 @@ class Loopback(AbstractResolver):
         return self
 
     async def __aexit__(self, *_):
-        """Hang up on everybody."""
+        """Hang up on all clients when the last one is done."""
+        self.users -= 1
+        if self.users:
+            return
         self._server.close()
         for connection in [*self._state.connections]:
             connection.transport.abort()
@@ -61,7 +68,7 @@ class Loopback(AbstractResolver):
         await asyncio.gather(*self._state.tasks, return_exceptions=True)
         await self._server.wait_closed()
 
-    async def resolve(self, host, port=0, family=socket.AF_INET):
+    async def resolve(self, host, *_, **__):
         """Find a host on the loopback, whatever its port is said to be."""
         if host not in self.hosts:
             raise OSError(None, "no such host")

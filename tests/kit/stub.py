@@ -127,12 +127,12 @@ class StubNetwork(Loopback):
         super().__init__({"model.test": stub.app})
         self.stub = stub
 
-    async def resolve(self, host, port=0, family=socket.AF_INET):
+    async def resolve(self, host, *_, **__):
         """Find the stub, or be the next fault."""
         faults = self.stub.faults
         if faults and isinstance(faults[0], Unconnected):
             return await faults.pop(0).place(self, host)
-        return await super().resolve(host, port, family)
+        return await super().resolve(host)
 
 
 class Stub:

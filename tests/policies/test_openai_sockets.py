@@ -247,7 +247,9 @@ async def test_hosts_without_a_proxy(policy, proxy):
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_a_proxy_that_fails_keeps_its_password(scheme, policy, proxy, monkeypatch):
+async def test_a_proxy_that_fails_keeps_its_password(
+    scheme, policy, proxy, monkeypatch
+):
     """Neither a refusal by a proxy nor its absence shows the password."""
     refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n"
     codes = set()

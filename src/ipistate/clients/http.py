@@ -14,7 +14,7 @@ from base64 import b64encode
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from io import BytesIO
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -28,7 +28,7 @@ from aiohttp import (
     DummyCookieJar,
     TCPConnector,
 )
-from aiohttp.abc import AbstractResolver as Resolver
+from aiohttp.abc import AbstractResolver
 from aiohttp.http_exceptions import ContentEncodingError
 from yarl import URL
 
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from aiohttp import ClientResponse
+
+Resolver: TypeAlias = AbstractResolver
+"""Finds hosts."""
 
 IDLE_SECONDS: Final = 4.0
 """How long a connection is kept; less than a server waits for the next request."""

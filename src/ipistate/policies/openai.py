@@ -31,6 +31,7 @@ from ipistate.policies.refusals import PassingError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
+
     from ipistate.agents import PolicyReply
     from ipistate.clients import Resolver
     from ipistate.kernel import JsonObject

@@ -97,7 +97,9 @@ class Wire:
             hide = self._key.hide
             seen = None if error.preview is None else hide(error.preview)
             told = answer.told(hide(error.message))
-            raise PassingError("malformed_reply", told, hide(error.path), seen) from None
+            raise PassingError(
+                "malformed_reply", told, hide(error.path), seen
+            ) from None
 
     async def _sent(self, content: bytes) -> EndpointAnswer:
         answer = await self._client.send(
