@@ -113,7 +113,7 @@ NO_KEY: Final = BearerKey(None, "")
 
 
 class HttpAnswer(NamedTuple):
-    """What a server has answered, of whatever status."""
+    """What a server has answered, of any status."""
 
     status: int
     headers: Mapping[str, str]

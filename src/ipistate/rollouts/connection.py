@@ -52,7 +52,7 @@ class Server:
         try:
             object.__setattr__(self, "base", base_url(self.url))
         except ValueError as error:
-            # A password is shown to nobody.
+            # It may hold a password.
             shown = None if "@" in self.url else preview(self.url)
             raise SchemaError("invalid_url", str(error), preview=shown) from None
 
