@@ -106,7 +106,8 @@ print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before}))
 """
 
 HEAVY = {
-    *("starlette", "uvicorn", "itsdangerous", "httpx", "click", "rich", "hypothesis"),
+    *("starlette", "uvicorn", "itsdangerous", "aiohttp", "yarl", "click", "rich"),
+    *("hypothesis", "httpx"),
     *("jsonschema", "referencing"),
     *("asyncio", "socket", "ssl", "http", "sqlite3", "multiprocessing", "subprocess"),
 }

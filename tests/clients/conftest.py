@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 from contextlib import AsyncExitStack
 
-import httpx
 import pytest
 
+from loopback import Loopback
 from starlette.datastructures import Secret
 
-from ipistate.clients.control_client import ControlClient
+from ipistate.clients.control_client import PAUSES, ControlClient
 from ipistate.clients.coordinator import Coordinator
 from ipistate.clients.discovery import discover
 from ipistate.server import ServerSettings
@@ -60,10 +59,12 @@ class Peer:
         kind: Its kind; None for a server without the control routes.
         name: Its name in the deployment.
         notes: Takes ``(operation, name)`` when a call comes, and again when it ends.
+        gathered: Waits until all calls that have begun have come to their participants.
     """
 
-    def __init__(self, kind, name, notes):
+    def __init__(self, kind, name, notes, gathered):
         self.kind, self.name, self.notes = kind, name, notes
+        self.gathered = gathered
         self.script = {}
         self.bodies = []
 
@@ -90,7 +91,7 @@ class Peer:
         await send({"type": "http.response.body", "body": text})
 
     async def reply(self, scope, body):
-        """Note a call, let others come in, and give its status and document."""
+        """Note a call, let all of its stage come in, and give its status and document."""
         if self.kind is None:
             return 404, {"detail": "Not Found"}
         if dict(scope["headers"]).get(b"authorization") != f"Bearer {TOKEN}".encode():
@@ -99,8 +100,7 @@ class Peer:
         assert ("GET" if operation == "status" else "POST") == scope["method"]
         self.notes.append((operation, self.name))
         self.bodies.append((operation, body))
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await self.gathered()
         self.notes.append((f"{operation} done", self.name))
         return self.script.get(operation) or (200, self.document(operation, body))
 
@@ -154,36 +154,19 @@ class Peer:
         return reply | ({"staging_keys": ["k-1"]} if self.kind == "model" else {})
 
 
-class Network(httpx.AsyncBaseTransport):
-    """Leads from host names to applications; to nobody else."""
-
-    def __init__(self, hosts):
-        self.hosts = {
-            host: httpx.ASGITransport(app, raise_app_exceptions=False)
-            for host, app in hosts.items()
-        }
-
-    async def handle_async_request(self, request):
-        """Hand a request to the application of its host."""
-        if request.url.host not in self.hosts:
-            raise httpx.ConnectError("All connection attempts failed")
-        return await self.hosts[request.url.host].handle_async_request(request)
-
-
 class Deployment:
     """Peers by name, and what they noted, in order."""
 
     def __init__(self):
         self.notes = []
         self.peers = {}
-        self.network = Network({})
+        self.network = Loopback({})
 
     def add(self, kind, name):
         """Add a peer."""
-        self.peers[name] = Peer(kind, name, self.notes)
-        transport = httpx.ASGITransport(self.peers[name])
-        self.network.hosts[f"{name}.test"] = transport
-        return self.peers[name]
+        peer = Peer(kind, name, self.notes, self.network.gathered)
+        self.peers[name] = self.network.hosts[f"{name}.test"] = peer
+        return peer
 
     def lose(self, name):
         """Take a server off the network."""
@@ -218,13 +201,38 @@ class Deployment:
         return [(operation, *sorted(names)) for operation, names in stages]
 
 
+class Client(ControlClient):
+    """A control client in a network of the loopback, which is there while it is open.
+
+    Connections are tried as often as elsewhere, but without pauses.
+    """
+
+    def __init__(self, network, token=TOKEN):
+        super().__init__(token, resolver=network, pauses=[0.0 for _ in PAUSES])
+        self.network = network
+
+    async def __aenter__(self):
+        await self.network.__aenter__()
+        return await super().__aenter__()
+
+    async def __aexit__(self, *error):
+        await super().__aexit__(*error)
+        await self.network.__aexit__()
+
+
+@pytest.fixture
+def client_of():
+    """Return a maker of control clients for a network."""
+    return Client
+
+
 @pytest.fixture
 async def control(anyio_backend):
-    """Return a maker of control clients for a transport."""
+    """Return a maker of open control clients, for a network of the loopback or the real one."""
     async with AsyncExitStack() as stack:
 
-        async def make(transport=None, token=TOKEN):
-            client = ControlClient(token, transport=transport)
+        async def make(network=None, token=TOKEN):
+            client = Client(network, token) if network else ControlClient(token)
             return await stack.enter_async_context(client)
 
         yield make
@@ -264,4 +272,4 @@ def ours():
 @pytest.fixture
 def network():
     """Return a maker of networks from host names to applications."""
-    return Network
+    return Loopback

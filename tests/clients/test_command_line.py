@@ -13,7 +13,6 @@ from click.testing import CliRunner
 
 from ipistate.cli import deployment as cli_deployment
 from ipistate.cli.app import cli
-from ipistate.clients.control_client import ControlClient
 from ipistate.clients.coordinator import Coordinator
 
 
@@ -31,11 +30,11 @@ ARGUMENTS = {
 
 
 @pytest.fixture
-def run(deployment, monkeypatch, tmp_path):
+def run(deployment, client_of, monkeypatch, tmp_path):
     """Return a function that runs a verb for servers of the deployment."""
 
     def client(token):
-        return ControlClient(token, transport=deployment.network)
+        return client_of(deployment.network, token)
 
     monkeypatch.setattr(cli_deployment, "ControlClient", client)
     (tmp_path / "token").touch(mode=0o600)

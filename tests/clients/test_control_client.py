@@ -11,8 +11,9 @@ import time
 
 from importlib import import_module
 
-import httpx
 import pytest
+
+from loopback import Loopback
 
 from ipistate.clients.control_client import ControlClient
 from ipistate.coordination import (
@@ -30,12 +31,38 @@ SERVER = ServerAddress("ipi", "http://ipi.test/base")
 DONE = {"phase": "idle", "idempotent": True}
 
 
+def saying(status, content, headers=()):
+    """Return an application that answers, and notes what it was asked."""
+
+    async def app(scope, receive, send):
+        body = b""
+        while (message := await receive()).get("more_body"):
+            body += message["body"]
+        app.seen.append((scope, body + message["body"]))
+        start = {"type": "http.response.start", "status": status}
+        await send(start | {"headers": [*headers]})
+        await send({"type": "http.response.body", "body": content})
+
+    app.seen = []
+    return app
+
+
+def doing(what):
+    """Return an application that does something with a connection, and answers nothing."""
+
+    async def app(scope, receive, send):
+        await receive()
+        what(scope["transport"])
+
+    return app
+
+
 @pytest.fixture
 def called(control):
-    """Return a function that makes one call, answered by a function of the request."""
+    """Return a function that makes one call, answered by an application."""
 
-    async def call(handler, seconds=5.0):
-        client = await control(httpx.MockTransport(handler))
+    async def call(app, seconds=5.0):
+        client = await control(Loopback({"ipi.test": app}))
         return await client.operate(SERVER, "resume", {"a": 1}, ResumeReply, seconds)
 
     return call
@@ -43,20 +70,19 @@ def called(control):
 
 async def test_what_is_sent(called):
     """A POST below the server's URL, with JSON and the bearer token."""
-    seen = []
+    app = saying(200, json.dumps(DONE).encode())
 
-    def answer(request):
-        seen.append(request)
-        return httpx.Response(200, json=DONE)
-
-    reply = await called(answer)
+    reply = await called(app)
+    scope, body = app.seen[0]
+    headers = dict(scope["headers"])
 
     assert ResumeReply(phase="idle", idempotent=True) == reply
-    assert "http://ipi.test/base/ng-control/v1/checkpoint/resume" == str(seen[0].url)
-    assert ("POST", {"a": 1}) == (seen[0].method, json.loads(seen[0].content))
-    assert ("Bearer a-token", "application/json") == (
-        seen[0].headers["authorization"],
-        seen[0].headers["content-type"],
+    assert "/base/ng-control/v1/checkpoint/resume" == scope["path"]
+    assert ("POST", {"a": 1}) == (scope["method"], json.loads(body))
+    assert (b"Bearer a-token", b"application/json", b"ipi.test") == (
+        headers[b"authorization"],
+        headers[b"content-type"],
+        headers[b"host"],
     )
 
 
@@ -76,10 +102,8 @@ async def test_what_is_sent(called):
 )
 async def test_refusals(called, status, body, code, detail):
     """Every form of refusal is read; a redirect is one, too."""
-    headers = {"location": "http://elsewhere.test/"}
-    failure = await called(
-        lambda _: httpx.Response(status, content=body, headers=headers)
-    )
+    headers = [(b"location", b"http://elsewhere.test/")]
+    failure = await called(saying(status, body, headers))
 
     assert (
         Failure(
@@ -96,7 +120,7 @@ async def test_refusals(called, status, body, code, detail):
 
 async def test_long_details_are_cut(called):
     """A failure repeats a bounded part of the answer."""
-    failure = await called(lambda _: httpx.Response(500, json="x" * 10_000))
+    failure = await called(saying(500, b'"%s"' % (b"x" * 10_000)))
 
     assert "x" * 400 + "…" == failure.detail
 
@@ -112,62 +136,91 @@ async def test_long_details_are_cut(called):
 )
 async def test_invalid_replies(called, body, told):
     """A 200 that is not the operation's reply is a failure."""
-    failure = await called(lambda _: httpx.Response(200, content=body))
+    failure = await called(saying(200, body))
 
     assert (FailureReason.INVALID_REPLY, 200) == (failure.reason, failure.status)
     assert told in failure.detail
 
 
 @pytest.mark.parametrize(
-    "error",
-    [httpx.ConnectError("refused"), httpx.ReadError(""), httpx.DecodingError("x")],
+    "app",
+    [
+        doing(lambda connection: connection.abort()),
+        doing(lambda connection: connection.close()),
+        doing(lambda connection: [connection.write(b"nonsense"), connection.close()]),
+        saying(200, b"{", [(b"content-length", b"99")]),
+        saying(200, b"not packed", [(b"content-encoding", b"gzip")]),
+    ],
+    ids=["reset", "closed", "foreign", "cut", "not packed"],
 )
-async def test_broken_connections(called, error):
-    """A connection that fails or breaks is told, with some text."""
-
-    def answer(_):
-        raise error
-
-    failure = await called(answer)
+async def test_broken_connections(called, app):
+    """A connection that breaks, or an answer that cannot be read, is told with some text."""
+    failure = await called(app)
 
     assert (FailureReason.UNREACHABLE, None) == (failure.reason, failure.status)
     assert failure.detail
 
 
-@pytest.mark.parametrize("error", [OverflowError(), UnicodeError("no host"), OSError()])
-async def test_addresses_that_no_library_can_use(called, error):
+async def test_broken_connections_are_not_tried_again(called):
+    """A participant may have acted on a call whose connection broke."""
+    seen = []
+
+    await called(doing(lambda connection: [seen.append(1), connection.abort()]))
+
+    assert [1] == seen
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://nowhere.test",
+        f"http://{'h' * 70}",
+        "http://a..b",
+        "http://[::1::2]",
+        "http://\udcff",
+        "http://127.0.0.1:0",
+    ],
+)
+async def test_addresses_that_no_library_can_use(control, url):
     """Whatever the library raises for an address, the call has failed, no more."""
+    client = await control(Loopback({}))
+    failure = await client.status(ServerAddress("x", url), ResumeReply, 5.0)
 
-    def answer(request):
-        raise error
+    assert FailureReason.UNREACHABLE is failure.reason
+    assert failure.detail
 
-    failure = await called(answer)
+
+@pytest.mark.parametrize("error", [OverflowError(), UnicodeError("no host"), OSError()])
+async def test_errors_of_the_name_service(control, error):
+    """What finding a host raises fails the call, no more."""
+
+    class Failing(Loopback):
+        async def resolve(self, *_, **__):
+            raise error
+
+    client = await control(Failing({}))
+    failure = await client.status(SERVER, ResumeReply, 5.0)
 
     assert FailureReason.UNREACHABLE is failure.reason
 
 
 async def test_cookies_are_not_kept(control):
     """What one peer sets is not sent to another, and cannot break its calls."""
-    seen = []
-
-    def answer(request):
-        seen.append("cookie" in request.headers)
-        cookie = ("set-cookie", b"z=\xe9\xff; Path=/")
-        return httpx.Response(200, json=DONE, headers=[cookie])
-
-    client = await control(httpx.MockTransport(answer))
+    cookie = (b"set-cookie", b"z=\xe9\xff; Path=/")
+    app = saying(200, json.dumps(DONE).encode(), [cookie])
+    client = await control(Loopback({"ipi.test": app}))
     for _ in range(2):
         reply = await client.operate(SERVER, "resume", {}, ResumeReply, 5.0)
 
         assert "idle" == reply.phase
-    assert [False, False] == seen
+    assert [False, False] == [b"cookie" in dict(s["headers"]) for s, _ in app.seen]
 
 
 async def test_endless_answers(called, monkeypatch):
     """An answer is not read beyond its limit."""
     monkeypatch.setattr("ipistate.clients.control_client.MAX_REPLY_BYTES", 100)
 
-    failure = await called(lambda _: httpx.Response(200, content=b"x" * 101))
+    failure = await called(saying(200, b"x" * 101))
 
     assert FailureReason.INVALID_REPLY is failure.reason
     assert "longer than 100 bytes" == failure.detail
@@ -176,7 +229,7 @@ async def test_endless_answers(called, monkeypatch):
 async def test_no_answer_in_time(called):
     """A call ends after its seconds, whatever the server does."""
 
-    async def answer(_):
+    async def answer(*_):
         await asyncio.Event().wait()
 
     failure = await called(answer, seconds=0.01)
@@ -236,16 +289,37 @@ def test_tokens_that_no_header_can_carry(token):
 async def test_token_is_not_shown(control):
     """The token is in no representation of the client."""
     client = await control(token="se-cret")
+    within = client._client
 
-    assert "se-cret" not in repr(client) + repr(vars(client))
+    told = (client, vars(client), within, vars(within))
+    assert "se-cret" not in "".join(map(repr, told))
 
 
-def test_missing_httpx_names_the_extra(monkeypatch):
-    """Without httpx the package says what to install."""
+async def test_token_is_not_in_failures(control):
+    """A peer that answers no HTTP cannot make a failure repeat the token."""
+    echo = doing(lambda connection: [connection.write(b"se-cret\r\n\r\n")])
+    client = await control(Loopback({"ipi.test": echo}), token="se-cret")
+    failure = await client.status(SERVER, ResumeReply, 5.0)
+
+    assert FailureReason.UNREACHABLE is failure.reason
+    assert "[token]" in failure.detail
+    assert "se-cret" not in repr(failure)
+
+
+async def test_no_proxy_is_asked(called, monkeypatch):
+    """What the environment says about proxies is for others."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    reply = await called(saying(200, json.dumps(DONE).encode()))
+
+    assert "idle" == reply.phase
+
+
+def test_missing_aiohttp_names_the_extra(monkeypatch):
+    """Without aiohttp the package says what to install."""
     for name in [*sys.modules]:
         if name.startswith("ipistate.clients"):
             monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "httpx", None)
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
     with pytest.raises(ModuleNotFoundError, match=r"ipistate\[client\]"):
         import_module("ipistate.clients")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-import httpx
 import pytest
+
+from loopback import Loopback
 
 from ipistate.clients import discovery
 from ipistate.clients.discovery import discover, discover_urls
@@ -83,12 +84,12 @@ async def test_all_failures_are_told(deployment, client):
 async def test_no_answer_in_time_fails(control, monkeypatch):
     """A status is waited for so long, and no longer."""
 
-    async def never(_):
+    async def never(*_):
         await asyncio.Event().wait()
 
     assert 60 == discovery.STATUS_SECONDS
     monkeypatch.setattr(discovery, "STATUS_SECONDS", 0.01)
-    client = await control(httpx.MockTransport(never))
+    client = await control(Loopback({"x": never}))
     with pytest.raises(DiscoveryError) as caught:
         await discover_urls(["http://x"], client)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 
-import httpx
 import pytest
 
 from ipistate.clients.control_client import ControlClient
 from ipistate.clients.coordinator import Coordinator
 from ipistate.clients.discovery import discover_urls
+from ipistate.clients.http import JSON, Bounds, HttpClient
 from ipistate.coordination import (
     DiscoveryError,
     OperationFailedError,
@@ -22,12 +23,22 @@ from ipistate.rollouts.process import ServerProcess, serve
 pytestmark = pytest.mark.anyio
 TOKEN = "a-token"
 WORLD = {"patients": {"P-7": {"name": "R. Osei", "chart_notes": "Stable."}}}
+BOUNDS = Bounds(size=2**20, total=20.0)
 NOTES = {"patient_id": "P-7", "notes": "Reviewed."}
 
 
 def soon():
     """Return a deadline."""
     return time.time() + 20
+
+
+async def posted(base, path, body, cookies, resolver=None):
+    """Make a data call over a connection of its own."""
+    content = json.dumps(body).encode()
+    async with HttpClient(resolver=resolver) as agent:
+        return await agent.send(
+            "POST", base, path, content, bounds=BOUNDS, headers=JSON, cookies=cookies
+        )
 
 
 class Stage:
@@ -46,10 +57,9 @@ class Stage:
 
     async def post(self, name, path, body, cookies=None):
         """Make a data call; return the text of the reply and the cookies."""
-        async with httpx.AsyncClient(transport=self.net, cookies=cookies) as agent:
-            reply = await agent.post(f"http://{name}{path}", json=body)
-            assert 200 == reply.status_code, reply.text
-            return reply.text, agent.cookies
+        reply = await posted(f"http://{name}", path, body, cookies or {}, self.net)
+        assert 200 == reply.status, reply.content
+        return reply.content.decode(), {**(cookies or {}), **reply.cookies}
 
     async def seed(self, name, key):
         """Seed a session for a capture key; return its cookies."""
@@ -165,8 +175,9 @@ async def test_retire_and_forget(stage):
     cookies = {name: await stage.seed(name, "r-1") for name in ("east", "west")}
     retired = await coordinator.retire("c-1", soon(), [EpisodeId("r-1", 3)])
     statuses = [one.reply for one in (await coordinator.status()).answers]
-    async with httpx.AsyncClient(transport=stage.net, cookies=cookies["east"]) as late:
-        refused = await late.post("http://east/get_patient_record", json={})
+    refused = await posted(
+        "http://east", "/get_patient_record", {}, cookies["east"], stage.net
+    )
     await coordinator.forget("c-1", soon(), ["r-1"])
     after = [one.reply for one in (await coordinator.status()).answers]
 
@@ -174,7 +185,7 @@ async def test_retire_and_forget(stage):
     assert [(0, 1)] * 2 == [
         (one.report.counts["sessions"], one.retired_rollouts) for one in statuses
     ]
-    assert 409 == refused.status_code
+    assert 409 == refused.status
     assert [0, 0] == [one.retired_rollouts for one in after]
 
 
@@ -197,13 +208,12 @@ async def test_over_the_loopback(tmp_path):
     async with (
         ControlClient(TOKEN) as client,
         await ServerProcess.start(serve(*options), tmp_path / "log") as process,
-        httpx.AsyncClient(base_url=process.url) as agent,
     ):
         coordinator = Coordinator(
             await discover_urls([process.url], client, required=()), client
         )
         body = {"environment": WORLD}
-        reply = await agent.post("/ng-rollout/r-1/seed_session", json=body)
+        reply = await posted(process.url, "/ng-rollout/r-1/seed_session", body, {})
         prepared = await coordinator.prepare("step-1", soon())
         await coordinator.commit("step-1", soon(), tmp_path / "c", [EpisodeId("r-1")])
         await process.kill()
@@ -221,7 +231,7 @@ async def test_over_the_loopback(tmp_path):
         )
         resumed = await fresh.resume("restore-1", soon())
 
-    assert (200, True) == (reply.status_code, prepared.ready)
+    assert (200, True) == (reply.status, prepared.ready)
     assert {"unreachable"} == caught.value.codes
     assert ((EpisodeId("r-1", 1),), False) == (
         restored.episodes,

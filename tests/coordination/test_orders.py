@@ -5,15 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.coordination.orders import (
+from ipistate.coordination.participants import (
     AT_ONCE,
     PREPARE,
     RESUME,
     RETIRE,
+    Kind,
+    Participant,
     ordered,
     stages,
 )
-from ipistate.coordination.participants import Kind, Participant
 
 
 participants = st.lists(

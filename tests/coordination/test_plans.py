@@ -15,9 +15,22 @@ from ipistate.coordination.failures import (
     OperationFailedError,
     RestoreFailedError,
 )
-from ipistate.coordination.orders import AT_ONCE, PREPARE, RESUME, RETIRE, stages
-from ipistate.coordination.participants import Kind, Participant
-from ipistate.coordination.plans import PlanOutcome
+from ipistate.coordination.participants import (
+    AT_ONCE,
+    PREPARE,
+    RESUME,
+    RETIRE,
+    Kind,
+    Participant,
+    stages,
+)
+from ipistate.coordination.plans import (
+    PlanOutcome,
+    clean_up_deadline,
+    continued,
+    next_attempts,
+    patience,
+)
 from ipistate.coordination.replies import PreparedReport, PrepareReply
 from ipistate.coordination.results import ParticipantAnswer
 from ipistate.kernel.values import JsonObject
@@ -39,6 +52,11 @@ participants = st.lists(
     max_size=7,
     unique=True,
 )
+lists = st.lists(
+    st.builds(EpisodeId, st.sampled_from(["r", "s", "t"]), st.integers(0, 12)),
+    max_size=8,
+)
+times = st.floats(0, 1e10)
 episodes = st.lists(
     st.builds(EpisodeId, st.sampled_from(["r", "s", "t"]), st.integers(0, 3)),
     max_size=5,
@@ -281,3 +299,38 @@ def test_renew_asks_all_at_once(everybody):
     script.run(plans.renew(everybody, CALL))
 
     assert whole("renew", AT_ONCE, everybody) == script.asked()
+
+
+@given(lists, lists)
+def test_restarts_are_left_out(named, restarts):
+    """The scope is what was named without the restarts, in order, each once."""
+    scope = continued(named, restarts)
+
+    assert {*named} - {*restarts} == {*scope}
+    assert [*dict.fromkeys(one for one in named if one in scope)] == [*scope]
+
+
+@given(lists)
+def test_everything_stays_everything(restarts):
+    """No scope stays no scope, whatever restarts."""
+    assert continued(None, restarts) is None
+
+
+@given(lists)
+def test_next_attempts(named):
+    """A restored episode is the same rollout, one attempt later."""
+    assert [(one.rollout_id, one.attempt + 1) for one in dict.fromkeys(named)] == [
+        (one.rollout_id, one.attempt) for one in next_attempts(named)
+    ]
+
+
+@given(times, times)
+def test_patience_is_never_less_than_the_grace(deadline, now):
+    """A call has max(deadline - now, 0) + 5 seconds (section 5.3)."""
+    assert max(deadline - now, 0) + 5 == patience(deadline, now)
+
+
+@given(times, times)
+def test_clean_up_has_time(deadline, now):
+    """The clean-up has max(deadline, now + 30) (section 5.5)."""
+    assert max(deadline, now + 30) == clean_up_deadline(deadline, now)

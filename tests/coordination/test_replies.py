@@ -6,6 +6,9 @@ import json
 
 import pytest
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ipistate.coordination.replies import (
     CommitReply,
     ForgetReply,
@@ -16,12 +19,18 @@ from ipistate.coordination.replies import (
     ResumeReply,
     RetireReply,
     StatusReply,
+    episodes_of,
+    in_order,
 )
 from ipistate.errors import SchemaError
 from ipistate.kernel.schema import structure
 from ipistate.protocol.episode import EpisodeId
 
 
+lists = st.lists(
+    st.builds(EpisodeId, st.sampled_from(["r", "s", "t"]), st.integers(0, 12)),
+    max_size=8,
+)
 REPORT = """{"ready": false, "blockers": ["ipi-3", "ipi-9-a1"], "blocker_count": 2,
   "counts": {"inflight": 3, "sessions": 40}, "restarts": ["x-a2"]}"""
 DIGEST = "0885372a7acfca090079e60f66f12715f801d42a33bc1780647904e502a30086"
@@ -149,3 +158,17 @@ def test_members_of_a_model_commit():
         reply.staging_keys,
         reply.staging_keys_by_episode,
     )
+
+
+@given(lists)
+def test_in_order_sorts_numbers_as_numbers(named):
+    """Attempt 10 stands behind attempt 9, and nothing twice."""
+    assert sorted({(one.rollout_id, one.attempt) for one in named}) == [
+        (one.rollout_id, one.attempt) for one in in_order(named)
+    ]
+
+
+@given(lists)
+def test_capture_keys_are_read(named):
+    """Keys give back the episodes."""
+    assert tuple(named) == episodes_of([one.capture_key for one in named])

@@ -6,15 +6,16 @@ path of the tests: ``import stub``.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
 
 from contextlib import contextmanager
 
-import httpx
 import uvicorn
 
+from loopback import Loopback
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -49,13 +50,89 @@ def saying(content, status=200, media_type="application/json", headers=None):
     return lambda: Response(content, status, headers, media_type)
 
 
-def raising(error):
-    """Return a fault: the connection breaks. Not over a socket."""
+class Broken(Response):
+    """An answer that never comes to its end, in a way of its own."""
 
-    def fault():
-        raise error
+    def __init__(self, way):
+        super().__init__()
+        self.way = way
 
-    return fault
+    async def __call__(self, scope, receive, send):
+        await self.way(scope, receive, send)
+
+
+async def _cut(scope, receive, send):
+    headers = [(b"content-length", b"99")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b"{"})
+
+
+async def _reset(scope, receive, send):
+    scope["transport"].abort()
+
+
+async def _silence(scope, receive, send):
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def cut():
+    """Fault: the answer ends before its length is reached."""
+    return Broken(_cut)
+
+
+def reset():
+    """Fault: the connection ends without an answer."""
+    return Broken(_reset)
+
+
+def silent():
+    """Fault: there is no answer."""
+    return Broken(_silence)
+
+
+def garbling(line):
+    """Return a fault: an answer that is no HTTP."""
+
+    async def garble(scope, receive, send):
+        scope["transport"].write(f"{line}\r\n\r\n".encode())
+        scope["transport"].close()
+
+    return lambda: Broken(garble)
+
+
+class Unconnected:
+    """A fault before there is a connection.
+
+    Args:
+        refused: Nothing listens; otherwise the host is not found in any time.
+    """
+
+    def __init__(self, *, refused):
+        self.refused = refused
+
+    async def place(self, network, host):
+        """Find a host where it cannot be reached."""
+        if not self.refused:
+            await asyncio.Event().wait()
+        with socket.socket() as unheard:
+            unheard.bind(("127.0.0.1", 0))
+            return network.place(host, unheard.getsockname()[1])
+
+
+class StubNetwork(Loopback):
+    """Leads from the model's host to a stub, and has the stub's faults of connecting."""
+
+    def __init__(self, stub):
+        super().__init__({"model.test": stub.app})
+        self.stub = stub
+
+    async def resolve(self, host, *_, **__):
+        """Find the stub, or be the next fault."""
+        faults = self.stub.faults
+        if faults and isinstance(faults[0], Unconnected):
+            return await faults.pop(0).place(self, host)
+        return await super().resolve(host)
 
 
 class Stub:
@@ -80,10 +157,9 @@ class Stub:
             ]
         )
 
-    @property
-    def transport(self):
-        """A network that leads here, without a socket."""
-        return httpx.ASGITransport(self.app)
+    def network(self):
+        """Return a network of one test, in which the host ``model.test`` leads here."""
+        return StubNetwork(self)
 
     @contextmanager
     def serving(self):

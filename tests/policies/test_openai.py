@@ -7,9 +7,10 @@ import json
 import logging
 import pickle
 
-import httpx
 import pytest
 import stub
+
+from loopback import Loopback
 
 from ipistate.agents.items import input_messages
 from ipistate.agents.policy import PolicyError, Usage
@@ -35,13 +36,15 @@ def asked(endpoint, pauses, api):
     """Return a function that asks a stub once, with changes to the endpoint."""
 
     async def ask(stubbed, **changes):
-        policy = OpenAIPolicy(
-            endpoint(**{"api": api} | changes),
-            transport=stubbed.transport,
-            sleep=pauses,
-            now=lambda: NOW,
-        )
-        async with policy:
+        async with (
+            stubbed.network() as network,
+            OpenAIPolicy(
+                endpoint(**{"api": api} | changes),
+                resolver=network,
+                sleep=pauses,
+                now=lambda: NOW,
+            ) as policy,
+        ):
             return await policy.respond(MESSAGES, TOOLS)
 
     return ask
@@ -63,8 +66,10 @@ def failure(asked):
 async def test_episodes_are_those_of_the_policy_behind(temper, endpoint, api, play):
     """Over either API an episode has the calls, the reward and the usage of its model."""
     played = stub.Stub(stub.scripted(temper))
-    policy = OpenAIPolicy(endpoint(api=api), transport=played.transport)
-    async with policy:
+    async with (
+        played.network() as network,
+        OpenAIPolicy(endpoint(api=api), resolver=network) as policy,
+    ):
         for task in builtin.rows()[::9]:
             items, start = await play(policy, task)
             direct, _ = await play(stub.scripted(temper), task)
@@ -113,11 +118,12 @@ PASSING = {
     "408": stub.refusing(408),
     "529": stub.saying("", 529),
     "error in a reply": stub.saying({"error": {"message": "overloaded"}}),
-    "refused": stub.raising(httpx.ConnectError("refused")),
-    "broken": stub.raising(httpx.RemoteProtocolError("incomplete body")),
-    "read": stub.raising(httpx.ReadError("")),
-    "slow": stub.raising(httpx.ReadTimeout("")),
-    "slow connection": stub.raising(httpx.ConnectTimeout("")),
+    "refused": stub.Unconnected(refused=True),
+    "broken": stub.cut,
+    "read": stub.reset,
+    "foreign": stub.garbling("SSH-2.0-stub"),
+    "slow": stub.silent,
+    "slow connection": stub.Unconnected(refused=False),
     "truncated": stub.saying('{"output": [{"type": "mess'),
     "page": stub.saying("<html>Welcome</html>", 200, "application/json"),
     "empty": stub.saying(""),
@@ -130,11 +136,19 @@ PASSING = {
 }
 
 
-@pytest.mark.parametrize("fault", PASSING.values(), ids=[*PASSING])
-async def test_what_passes_is_asked_again(fault, asked, pauses):
+def impatient(name, seconds):
+    """Return the seconds after which a fault that is slow is given up."""
+    return {"slow": {"read": seconds}, "slow connection": {"connect": seconds}}.get(
+        name, {}
+    )
+
+
+@pytest.mark.parametrize("name", PASSING)
+async def test_what_passes_is_asked_again(name, asked, pauses):
     """After one failure that may pass the reply is as if nothing had happened."""
-    served = stub.Stub(faults=[fault])
-    reply = await asked(served)
+    served = stub.Stub(faults=[PASSING[name]])
+    patience = Patience(backoff=1.0, **impatient(name, 1.0))
+    reply = await asked(served, patience=patience)
 
     assert "search_patients" == reply.items[0]["name"]
     assert 1 == len(pauses.seconds)
@@ -148,6 +162,8 @@ CODES = {
     "error in a reply": "endpoint_failed",
     "refused": "endpoint_unreachable",
     "broken": "endpoint_unreachable",
+    "read": "endpoint_unreachable",
+    "foreign": "endpoint_unreachable",
     "slow": "endpoint_timeout",
     "slow connection": "endpoint_timeout",
 }
@@ -157,7 +173,8 @@ CODES = {
 async def test_what_does_not_pass_is_given_up(name, failure, pauses):
     """After the last try its failure is raised, with a code for its cause."""
     served = stub.Stub(faults=[PASSING[name]] * 9)
-    error = await failure(served, patience=Patience(tries=4, backoff=1.0))
+    patience = Patience(tries=4, backoff=1.0, **impatient(name, 0.05))
+    error = await failure(served, patience=patience)
 
     assert CODES[name] == error.code
     assert 3 == len(pauses.seconds)
@@ -273,7 +290,7 @@ async def test_the_key_is_told_nowhere(failure, asked, caplog, endpoint):
         stub.saying({"output": key, "choices": key}),
         stub.saying("", 302, headers={"location": f"http://h/?key={key}"}),
         stub.saying("{}", headers={"x-request-id": key}),
-        stub.raising(httpx.RemoteProtocolError(f"illegal status line: {key}")),
+        stub.garbling(f"illegal status line: {key}"),
     ]
     errors = [await failure(stub.Stub(faults=[one] * 9), key=key) for one in echoes]
     errors.append(await failure(stub.Stub(faults=[stub.saying(key)] * 2), key=key))
@@ -328,35 +345,37 @@ async def test_errors_survive_pickling(failure):
     assert isinstance(again, EndpointError)
 
 
-class Counting(httpx.AsyncBaseTransport):
-    """A network that answers when it is told to, and counts who is waiting."""
+class Counting:
+    """An endpoint that answers when it is told to, and counts who is waiting."""
 
     def __init__(self):
         self.inside = self.most = 0
         self.go = asyncio.Event()
         self.full = asyncio.Event()
 
-    async def handle_async_request(self, request):
-        del request
+    async def __call__(self, scope, receive, send):
         self.inside += 1
         self.most = max(self.most, self.inside)
         if self.inside == 3:
             self.full.set()
         await self.go.wait()
         self.inside -= 1
-        return httpx.Response(200, json={"output": []})
+        await stub.saying({"output": []})()(scope, receive, send)
 
 
 async def test_no_more_requests_at_a_time_than_allowed(endpoint):
     """Of ten turns three ask at a time, and all are answered."""
-    network = Counting()
-    policy = OpenAIPolicy(endpoint(concurrency=3), transport=network)
-    async with policy, asyncio.TaskGroup() as group:
+    counting = Counting()
+    async with (
+        Loopback({"model.test": counting}) as network,
+        OpenAIPolicy(endpoint(concurrency=3), resolver=network) as policy,
+        asyncio.TaskGroup() as group,
+    ):
         turns = [group.create_task(policy.respond(MESSAGES, TOOLS)) for _ in range(10)]
-        await network.full.wait()
-        network.go.set()
+        await counting.full.wait()
+        counting.go.set()
 
-    assert 3 == network.most
+    assert 3 == counting.most
     assert 10 == len([turn.result() for turn in turns])
 
 
@@ -369,12 +388,13 @@ async def test_who_waits_holds_up_nobody(endpoint):
         await second.wait()
 
     served = stub.Stub(faults=[stub.refusing(503)])
-    policy = OpenAIPolicy(
-        endpoint(concurrency=1),
-        transport=served.transport,
-        sleep=until_the_other_is_done,
-    )
-    async with policy, asyncio.TaskGroup() as group:
+    async with (
+        served.network() as network,
+        OpenAIPolicy(
+            endpoint(concurrency=1), resolver=network, sleep=until_the_other_is_done
+        ) as policy,
+        asyncio.TaskGroup() as group,
+    ):
         waiting = group.create_task(policy.respond(MESSAGES, TOOLS))
         await asleep.wait()
         await policy.respond(MESSAGES, TOOLS)
@@ -392,8 +412,10 @@ async def test_bad_arguments_go_back_as_they_were_written(asked, endpoint, api):
         "choices": [{"message": {"tool_calls": [{"id": "c", "function": call}]}}],
     }
     served = stub.Stub(faults=[stub.saying(document), stub.saying(document)])
-    policy = OpenAIPolicy(endpoint(api=api), transport=served.transport)
-    async with policy:
+    async with (
+        served.network() as network,
+        OpenAIPolicy(endpoint(api=api), resolver=network) as policy,
+    ):
         items = (await policy.respond(MESSAGES, TOOLS)).items
         more = (await policy.respond([*MESSAGES, *items], TOOLS)).items
 
@@ -407,10 +429,10 @@ async def test_a_row_samples_as_it_says(endpoint, api):
     served = stub.Stub()
     chosen = Sampling(temperature=0.25)
     params = {"temperature": 1.0, "top_p": 0.5, "max_output_tokens": 33, "more": 1}
-    policy = OpenAIPolicy(
-        endpoint(api=api, sampling=chosen), transport=served.transport
-    )
-    async with policy:
+    async with (
+        served.network() as network,
+        OpenAIPolicy(endpoint(api=api, sampling=chosen), resolver=network) as policy,
+    ):
         await for_row(policy, JsonObject(params)).respond(MESSAGES, TOOLS)
         await policy.respond(MESSAGES, TOOLS)
     row, bare = (body for *_, body in served.requests)
@@ -455,9 +477,11 @@ async def test_who_is_cancelled_asks_no_more(asleep, endpoint):
         await forever.wait()
 
     served = stub.Stub(faults=[stub.refusing(503)] * 9)
-    transport = served.transport if asleep else httpx.MockTransport(wait)
-    policy = OpenAIPolicy(endpoint(), transport=transport, sleep=wait)
-    async with policy:
+    app = served.app if asleep else wait
+    async with (
+        Loopback({"model.test": app}) as network,
+        OpenAIPolicy(endpoint(), resolver=network, sleep=wait) as policy,
+    ):
         turn = asyncio.create_task(policy.respond(MESSAGES, TOOLS))
         await waits.wait()
         turn.cancel()

@@ -22,14 +22,6 @@ MESSAGES = input_messages(TASK.responses_create_params)
 TOOLS = TASK.responses_create_params["tools"]
 
 
-@pytest.fixture(autouse=True)
-def _no_proxies(monkeypatch):
-    # Loopback is reached directly, wherever the tests run.
-    for name in ("http_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-
-
 @pytest.fixture
 def policy(endpoint, pauses):
     """Return a function that makes a policy of an address."""
@@ -95,6 +87,7 @@ async def failed(asking):
 
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+CLOSING = b"connection: close\r\n"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +101,7 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
         (sending(b""), "endpoint_unreachable"),
         (sending(b"SSH-2.0-stub\r\n"), "endpoint_unreachable"),
         (sending(HEAD + b"\r\n", b'{"output": ['), "malformed_reply"),
-        (sending(HEAD + b"content-length: 0\r\n\r\n"), "malformed_reply"),
+        (sending(HEAD + CLOSING + b"content-length: 0\r\n\r\n"), "malformed_reply"),
     ],
     ids=["length", "chunks", "nothing", "foreign", "cut", "empty"],
 )
@@ -170,3 +163,114 @@ async def test_cookies_are_not_kept(policy):
 
     assert 2 == len(served.requests)
     assert not any("cookie" in headers for _, headers, _ in served.requests)
+
+
+async def test_chunks_that_make_no_sense(policy):
+    """What comes after the head and cannot be read is given up by the bound on reading."""
+
+    async def nonsense(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD + b"transfer-encoding: chunked\r\n\r\n1\r\n{\r\n")
+        await writer.drain()
+        await reader.read()
+
+    async def garbled(reader, writer):
+        await sending(HEAD + b"transfer-encoding: chunked\r\n\r\nzz\r\n{")(
+            reader, writer
+        )
+
+    patience = Patience(tries=1, read=0.05)
+    for answer in (nonsense, garbled):
+        async with peer(answer) as url:
+            error = await failed(policy(url, patience=patience))
+
+        assert error.code in {"endpoint_timeout", "endpoint_unreachable"}
+
+
+@pytest.fixture
+def proxy(monkeypatch):
+    """Return a function that names a proxy in the environment."""
+
+    def named(url, **others):
+        monkeypatch.setenv("http_proxy", url.replace("//", "//me:hunter2@"))
+        for name, value in others.items():
+            monkeypatch.setenv(name, value)
+
+    return named
+
+
+async def test_the_proxy_of_the_environment_is_asked(policy, proxy):
+    """A request for another host goes to the proxy, with the proxy's own password."""
+    heads = []
+
+    async def forward(reader, writer):
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(HEAD + b"content-length: 14\r\n\r\n" + b'{"output": []}')
+
+    async with peer(forward) as url:
+        proxy(url.removesuffix("/v1"))
+        async with policy("http://model.test/v1", key="sk-1") as asking:
+            reply = await asking.respond(MESSAGES, TOOLS)
+    head = heads[0].lower()
+
+    assert () == reply.items
+    assert head.startswith(b"post http://model.test/v1/responses http/1.1\r\n")
+    assert b"\r\nproxy-authorization: basic bwu6ahvudgvymg==\r\n" in head
+    assert b"\r\nauthorization: bearer sk-1\r\n" in head
+
+
+async def test_a_proxy_does_not_see_the_key(policy, proxy, monkeypatch):
+    """What only tunnels to the endpoint is told where to, and nothing else."""
+    heads = []
+
+    async def refuse(reader, writer):
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n")
+
+    async with peer(refuse) as url:
+        monkeypatch.setenv("https_proxy", url.removesuffix("/v1"))
+        await failed(policy("https://model.test/v1", key="sk-1"))
+
+    assert heads[0].startswith(b"CONNECT model.test:443 HTTP/1.1\r\n")
+    assert not any(b"sk-1" in head or b"uthorization" in head for head in heads)
+
+
+async def test_hosts_without_a_proxy(policy, proxy):
+    """What the environment exempts is asked directly."""
+    served = stub.Stub()
+    proxy("http://127.0.0.1:9", no_proxy="127.0.0.1")
+    with served.serving() as url:
+        async with policy(url) as asking:
+            await asking.respond(MESSAGES, TOOLS)
+
+    assert 1 == len(served.requests)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_proxy_that_fails_keeps_its_password(
+    scheme, policy, proxy, monkeypatch
+):
+    """Neither a refusal by a proxy nor its absence shows the password."""
+    refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n"
+    codes = set()
+    async with peer(sending(refusal)) as url:
+        proxy(url)
+        monkeypatch.setenv("https_proxy", url.replace("//", "//me:hunter2@"))
+        codes.add(await failed(policy(f"{scheme}://model.test/v1")))
+    codes.add(
+        await failed(policy(f"{scheme}://model.test/v1", patience=Patience(tries=1)))
+    )
+
+    assert not any("hunter2" in str(one) + repr(one) for one in codes)
+
+
+async def test_no_password_file_is_read(policy, tmp_path, monkeypatch):
+    """What a netrc file has for the host is not sent in the place of a key."""
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password hunter2\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    served = stub.Stub()
+    with served.serving() as url:
+        async with policy(url) as asking:
+            await asking.respond(MESSAGES, TOOLS)
+
+    assert not any("authorization" in headers for _, headers, _ in served.requests)

@@ -167,7 +167,7 @@ def test_a_description_has_what_decides_replies():
     assert 0.5 == one.to_document()["top_p"]
 
 
-@pytest.mark.parametrize("missing", ["httpx", "tenacity"])
+@pytest.mark.parametrize("missing", ["aiohttp", "tenacity"])
 def test_only_openai_needs_its_extra(missing):
     """Without the extra the others work, and openai says how to get it."""
     code = f"""

@@ -252,3 +252,18 @@ def test_a_password_in_a_url_is_refused_and_not_repeated():
 def test_paths_are_put_below_a_url(url, base):
     """What a path is put below has no slash at its end, no query and no fragment."""
     assert base == Server(url).base
+
+
+def test_an_answer_without_end_is_refused(monkeypatch):
+    """What no reply has a reason to be is not read to its end."""
+    monkeypatch.setattr(connection, "MAX_ANSWER_BYTES", 100)
+
+    async def work(client, _):
+        with pytest.raises(ServerError) as caught:
+            await client.post("tool", b"")
+        return caught.value
+
+    error, _ = talk(work, answer(b"x" * 101))
+
+    assert "server_refused" == error.code
+    assert "longer than 100 bytes" in error.message

@@ -1,4 +1,4 @@
-"""Speaks to servers of a deployment: one control client, and what is built on it.
+"""Speaks to servers: HTTP with bounds, the control client, and what is built on it.
 
 Needs the ``client`` extra.
 """
@@ -7,24 +7,44 @@ from __future__ import annotations
 
 
 try:
-    import httpx as _httpx
+    import aiohttp as _aiohttp
 except ModuleNotFoundError as _error:
     raise ModuleNotFoundError(
-        "ipistate.clients needs httpx: pip install 'ipistate[client]'",
+        "ipistate.clients needs aiohttp: pip install 'ipistate[client]'",
         name=_error.name,
     ) from _error
 
 from ipistate.clients.control_client import ControlClient
 from ipistate.clients.coordinator import CoordinationWatcher, Coordinator
 from ipistate.clients.discovery import discover, discover_urls
+from ipistate.clients.http import (
+    JSON,
+    BearerKey,
+    Bounds,
+    HttpAnswer,
+    HttpClient,
+    HttpError,
+    Resolver,
+    base_url,
+    environment_proxy,
+)
 
 
-del _httpx
+del _aiohttp
 
 __all__ = [
+    "JSON",
+    "BearerKey",
+    "Bounds",
     "ControlClient",
     "CoordinationWatcher",
     "Coordinator",
+    "HttpAnswer",
+    "HttpClient",
+    "HttpError",
+    "Resolver",
+    "base_url",
     "discover",
     "discover_urls",
+    "environment_proxy",
 ]

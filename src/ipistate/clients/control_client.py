@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from http.cookiejar import CookieJar, DefaultCookiePolicy
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-import httpx
-
+from ipistate.clients.http import JSON, BearerKey, Bounds, HttpClient, HttpError
 from ipistate.coordination import Failure, FailureReason
 from ipistate.errors import DecodeError, SchemaError, preview
 from ipistate.kernel import decode, encode, freeze, is_object, structure
+from ipistate.protocol import CHECKPOINT_PATH
 
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from collections.abc import Sequence
 
+    from ipistate.clients.http import HttpAnswer, Resolver
     from ipistate.coordination import ServerAddress
 
 R = TypeVar("R")
 
-PREFIX: Final = "/ng-control/v1/checkpoint"
 MAX_REPLY_BYTES: Final = 64 * 2**20
 """Size from which on an answer is not read further."""
 
-TRIES: Final = 3
-"""How often a connection is tried before a server counts as unreachable."""
+PAUSES: Final = (0.0, 0.5)
+"""Seconds before the second and the third try to connect to a server."""
 
-# Everything that a wrong address or a broken peer makes the library raise.
-_UNREACHABLE: Final = (
-    httpx.HTTPError,
-    httpx.InvalidURL,
-    OSError,
-    ValueError,
-    OverflowError,
-)
-_OK: Final = 200
-_JSON: Final = {"content-type": "application/json"}
+_REASONS: Final = {
+    "timed_out": FailureReason.TIMED_OUT,
+    "too_large": FailureReason.INVALID_REPLY,
+}
+"""What a failed request means; all that is not here, that the server is unreachable."""
 
 
 def _check_token(token: str) -> None:
@@ -54,42 +47,39 @@ class ControlClient:
 
     Args:
         token: The deployment's control token.
-        transport: Sends the requests instead of the network, for tests.
+        resolver: Finds hosts instead of the system, for tests.
+        pauses: Seconds before each further try to connect.
 
     Raises:
         ValueError: The token cannot stand in a header.
     """
 
     def __init__(
-        self, token: str, *, transport: httpx.AsyncBaseTransport | None = None
+        self,
+        token: str,
+        *,
+        resolver: Resolver | None = None,
+        pauses: Sequence[float] = PAUSES,
     ) -> None:
         _check_token(token)
-        self._client = httpx.AsyncClient(
-            transport=transport or _network(),
-            headers={"authorization": f"Bearer {token}"},
-            timeout=None,  # noqa: S113 - each call has a bound for all of it
-            trust_env=False,
-            # What one peer sets is no business of the others.
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+        self._client = HttpClient(
+            key=BearerKey(token, "[token]"),
+            idle_seconds=0,
+            pauses=pauses,
+            resolver=resolver,
         )
 
     async def __aenter__(self) -> Self:
-        await self._client.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._client.__aexit__(kind, error, trace)
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.aclose()
 
     async def status(
         self, server: ServerAddress, reply: type[R], seconds: float
     ) -> R | Failure:
         """Ask for the status, which may take so many seconds, and read it."""
-        return await self._called(server, "status", "GET", None, reply, seconds)
+        return await self._called(server, "status", None, reply, seconds)
 
     async def operate(
         self,
@@ -104,85 +94,57 @@ class ControlClient:
         It may be repeated: the protocol's operations have the effect of one call.
         """
         content = encode(freeze(body))
-        return await self._called(server, operation, "POST", content, reply, seconds)
+        return await self._called(server, operation, content, reply, seconds)
 
-    async def _called(  # noqa: PLR0913, PLR0917 - one call, all of it
+    async def _called(
         self,
         server: ServerAddress,
         operation: str,
-        method: str,
         content: bytes | None,
         reply: type[R],
         seconds: float,
     ) -> R | Failure:
         try:
-            async with asyncio.timeout(seconds):
-                status, answer = await self._sent(
-                    method, _url(server, operation), content
-                )
-        except TimeoutError:
-            reason, told = FailureReason.TIMED_OUT, f"no answer within {seconds:.1f} s"
-        except _TooLongError:
-            reason, told = (
-                FailureReason.INVALID_REPLY,
-                f"longer than {MAX_REPLY_BYTES:,} bytes",
+            answer = await self._client.send(
+                "GET" if content is None else "POST",
+                server.url,
+                f"{CHECKPOINT_PATH}/{operation}",
+                content,
+                bounds=Bounds(size=MAX_REPLY_BYTES, total=seconds),
+                headers={} if content is None else JSON,
             )
-        except _UNREACHABLE as error:
-            reason = FailureReason.UNREACHABLE
-            told = str(error) or type(error).__name__
-        else:
-            return _read(server, operation, status, answer, reply)
-        return Failure(server=server, operation=operation, reason=reason, detail=told)
-
-    async def _sent(
-        self, method: str, url: str, content: bytes | None
-    ) -> tuple[int, bytes]:
-        headers = None if content is None else _JSON
-        answer = bytearray()
-        async with self._client.stream(
-            method, url, content=content, headers=headers
-        ) as response:
-            async for part in response.aiter_bytes():
-                answer += part
-                if len(answer) > MAX_REPLY_BYTES:
-                    raise _TooLongError
-        return response.status_code, bytes(answer)
-
-
-class _TooLongError(Exception):
-    """An answer that no participant has a reason to give."""
-
-
-def _network() -> httpx.AsyncHTTPTransport:
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-    return httpx.AsyncHTTPTransport(retries=TRIES - 1, limits=limits, trust_env=False)
-
-
-def _url(server: ServerAddress, operation: str) -> str:
-    return f"{server.url}{PREFIX}/{operation}"
+        except HttpError as error:
+            late = error.code == "timed_out"
+            return Failure(
+                server=server,
+                operation=operation,
+                reason=_REASONS.get(error.code, FailureReason.UNREACHABLE),
+                detail=f"no answer within {seconds:.1f} s" if late else error.message,
+            )
+        return _read(server, operation, answer, reply)
 
 
 def _read(
-    server: ServerAddress, operation: str, status: int, content: bytes, reply: type[R]
+    server: ServerAddress, operation: str, answer: HttpAnswer, reply: type[R]
 ) -> R | Failure:
-    if status != _OK:
-        code, detail = _refusal(content)
+    if answer.status != HTTPStatus.OK:
+        code, detail = _refusal(answer.content)
         return Failure(
             server=server,
             operation=operation,
             reason=FailureReason.REFUSED,
-            status=status,
+            status=answer.status,
             code=code,
             detail=detail,
         )
     try:
-        return structure(decode(content), reply)
+        return structure(decode(answer.content), reply)
     except (DecodeError, SchemaError) as error:
         return Failure(
             server=server,
             operation=operation,
             reason=FailureReason.INVALID_REPLY,
-            status=status,
+            status=answer.status,
             detail=str(error),
         )
 

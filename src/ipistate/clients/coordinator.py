@@ -25,7 +25,7 @@ from ipistate.protocol import Call
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
     from pathlib import PurePath
 
     from ipistate.clients.control_client import ControlClient
@@ -56,7 +56,7 @@ class CoordinationWatcher(Protocol):
         ...
 
 
-class _Nobody:
+class _NoWatcher:
     def asked(self, operation: str, participants: tuple[Participant, ...]) -> None:
         pass
 
@@ -71,7 +71,7 @@ class Coordinator:
     time in seconds since the epoch; a call waits for its reply until 5 seconds later.
     Calls of a stage are made at the same time and have all returned before a failure
     is raised. A method that is cancelled has no effect beyond the calls it has made;
-    ``resume`` ends whatever they have begun.
+    ``resume`` ends what they have begun.
 
     Args:
         participants: From ``discover``.
@@ -95,28 +95,28 @@ class Coordinator:
         if not self.participants:
             raise ValueError("there is no participant to coordinate")
         self._client = client
-        self._watch = watch or _Nobody()
+        self._watch = watch or _NoWatcher()
         self._clock = clock
 
     async def status(self) -> Statuses:
-        """Ask everybody for its status.
+        """Ask all for their status.
 
         Raises:
-            OperationFailedError: Somebody did not give it.
+            OperationFailedError: A participant did not give it.
         """
-        self._watch.asked("status", self.participants)
-        said = await asyncio.gather(*map(self._status_of, self.participants))
-        failures = [one for one in said if isinstance(one, Failure)]
-        if failures:
-            raise OperationFailedError.of(failures)
-        return Statuses(
-            tuple(one for one in said if isinstance(one, ParticipantAnswer))
+        done = await self._ask(
+            "status",
+            self.participants,
+            lambda one: self._client.status(one, StatusReply, STATUS_SECONDS),
         )
+        if done.failures:
+            raise OperationFailedError.of(done.failures)
+        return Statuses(done.answers)
 
     async def prepare(self, checkpoint_id: str, deadline_ts: float) -> Prepared:
-        """Freeze everybody: environments, models, agents, resources.
+        """Freeze all: environments, models, agents, resources.
 
-        It stops at the first stage in which somebody is not prepared at the deadline;
+        It stops at the first stage in which one is not prepared at the deadline;
         ``Prepared.ready`` tells. Then either call it again with a later deadline, or
         ``resume`` and retire the blockers.
 
@@ -124,7 +124,7 @@ class Coordinator:
             OperationFailedError: A call failed; ``resume`` ends the attempt.
             ValueError: The id or the deadline is not allowed.
         """
-        call = _call(checkpoint_id, deadline_ts)
+        call = Call(checkpoint_id=checkpoint_id, deadline_ts=deadline_ts)
         return await self._carry_out(plans.prepare(self.participants, call))
 
     async def commit(
@@ -135,7 +135,7 @@ class Coordinator:
         episodes: Iterable[EpisodeId] | None,
         restarts: Iterable[EpisodeId] = (),
     ) -> Committed:
-        """Let everybody write the episodes that the controller continues.
+        """Let all write the episodes that the controller continues.
 
         Args:
             checkpoint_id: As it was prepared.
@@ -150,7 +150,7 @@ class Coordinator:
             OperationFailedError: A call failed; nothing may be published.
             ValueError: The id or the deadline is not allowed.
         """
-        call = _call(checkpoint_id, deadline_ts)
+        call = Call(checkpoint_id=checkpoint_id, deadline_ts=deadline_ts)
         plan = plans.commit(self.participants, call, str(directory), episodes, restarts)
         return await self._carry_out(plan)
 
@@ -161,11 +161,11 @@ class Coordinator:
             OperationFailedError: A call failed.
             ValueError: The id or the deadline is not allowed.
         """
-        call = _call(checkpoint_id, deadline_ts)
+        call = Call(checkpoint_id=checkpoint_id, deadline_ts=deadline_ts)
         return await self._carry_out(plans.renew(self.participants, call))
 
     async def resume(self, checkpoint_id: str, deadline_ts: float) -> Resumed:
-        """Reopen everybody, callees first; also how a checkpoint is given up.
+        """Reopen all, callees first; also how a checkpoint is given up.
 
         Every participant is asked, even if others fail.
 
@@ -173,7 +173,7 @@ class Coordinator:
             OperationFailedError: Calls failed; those participants may be closed still.
             ValueError: The id or the deadline is not allowed.
         """
-        call = _call(checkpoint_id, deadline_ts)
+        call = Call(checkpoint_id=checkpoint_id, deadline_ts=deadline_ts)
         return await self._carry_out(plans.resume(self.participants, call))
 
     async def restore(
@@ -186,7 +186,7 @@ class Coordinator:
         """Install a checkpoint in fresh processes, everywhere or nowhere.
 
         Each episode goes on as its next attempt, after ``resume``. If a call fails, the
-        next attempts of all the episodes are retired everywhere and everybody is
+        next attempts of all the episodes are retired everywhere and all participants
         resumed; the episodes then have to start over as the attempt after that.
 
         Args:
@@ -200,7 +200,7 @@ class Coordinator:
                 undoing the restore.
             ValueError: The id or the deadline is not allowed.
         """
-        call = _call(checkpoint_id, deadline_ts)
+        call = Call(checkpoint_id=checkpoint_id, deadline_ts=deadline_ts)
         plan = plans.restore(self.participants, call, str(directory), episodes)
         return await self._carry_out(plan)
 
@@ -216,7 +216,7 @@ class Coordinator:
                 again: what is refused stays refused.
             ValueError: The id or the deadline is not allowed.
         """
-        call = _call(checkpoint_id, deadline_ts)
+        call = Call(checkpoint_id=checkpoint_id, deadline_ts=deadline_ts)
         return await self._carry_out(plans.retire(self.participants, call, episodes))
 
     async def forget(
@@ -230,7 +230,7 @@ class Coordinator:
             OperationFailedError: A call failed; later stages were not asked.
             ValueError: The id or the deadline is not allowed.
         """
-        call = _call(checkpoint_id, deadline_ts)
+        call = Call(checkpoint_id=checkpoint_id, deadline_ts=deadline_ts)
         return await self._carry_out(plans.forget(self.participants, call, rollout_ids))
 
     async def _carry_out(self, plan: Plan[R]) -> R:
@@ -241,45 +241,41 @@ class Coordinator:
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
 
-    async def _perform(self, asked: Broadcast[Any]) -> PlanOutcome[Any]:
-        self._watch.asked(asked.request.operation, asked.stage)
-        said = await asyncio.gather(*(self._call(one, asked) for one in asked.stage))
+    async def _perform(self, asked: Broadcast[R]) -> PlanOutcome[R]:
+        request = asked.request
+        return await self._ask(
+            request.operation,
+            asked.stage,
+            lambda one: self._client.operate(
+                one,
+                request.operation,
+                request.body,
+                request.reply,
+                patience(request.deadline_ts, self._clock()),
+            ),
+        )
+
+    async def _ask(
+        self,
+        operation: str,
+        stage: tuple[Participant, ...],
+        call: Callable[[Participant], Awaitable[R | Failure]],
+    ) -> PlanOutcome[R]:
+        self._watch.asked(operation, stage)
+
+        async def heard(participant: Participant) -> ParticipantAnswer[R] | Failure:
+            reply = await call(participant)
+            said = (
+                reply
+                if isinstance(reply, Failure)
+                else ParticipantAnswer(participant, reply)
+            )
+            self._watch.heard(said)
+            return said
+
+        said = await asyncio.gather(*map(heard, stage))
         return PlanOutcome(
             answers=tuple(one for one in said if isinstance(one, ParticipantAnswer)),
             failures=tuple(one for one in said if isinstance(one, Failure)),
             now=self._clock(),
         )
-
-    async def _call(
-        self, participant: Participant, asked: Broadcast[Any]
-    ) -> ParticipantAnswer[Any] | Failure:
-        request = asked.request
-        reply = await self._client.operate(
-            participant,
-            request.operation,
-            request.body,
-            request.reply,
-            patience(request.deadline_ts, self._clock()),
-        )
-        return self._heard(participant, reply)
-
-    async def _status_of(
-        self, participant: Participant
-    ) -> ParticipantAnswer[StatusReply] | Failure:
-        reply = await self._client.status(participant, StatusReply, STATUS_SECONDS)
-        return self._heard(participant, reply)
-
-    def _heard(
-        self, participant: Participant, reply: R | Failure
-    ) -> ParticipantAnswer[R] | Failure:
-        said = (
-            reply
-            if isinstance(reply, Failure)
-            else ParticipantAnswer(participant, reply)
-        )
-        self._watch.heard(said)
-        return said
-
-
-def _call(checkpoint_id: str, deadline_ts: float) -> Call:
-    return Call(checkpoint_id=checkpoint_id, deadline_ts=deadline_ts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from collections import Counter
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from ipistate.coordination import (
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 REQUIRED: Final = (Kind.MODEL,)
 """What a deployment has to have: without its model a checkpoint loses token data."""
 
-_NOT_FOUND: Final = 404
-
 
 async def discover(
     deployment: Mapping[str, Any],
@@ -51,8 +50,12 @@ async def discover(
         DiscoveryError: A server answered otherwise or not at all, or a kind is missing.
     """
     asked = await _introductions(addresses(deployment), client)
-    told = {server: said for server, said in asked.items() if not _is_absent(said)}
-    return _complete(_participants(told, _own_name), required)
+    told = {
+        server: said
+        for server, said in asked.items()
+        if not (isinstance(said, Failure) and said.status == HTTPStatus.NOT_FOUND)
+    }
+    return _complete(_participants(told, lambda server, _: server.name), required)
 
 
 async def discover_urls(
@@ -76,7 +79,10 @@ async def discover_urls(
             or a kind is missing.
     """
     servers = dict.fromkeys(ServerAddress(url.rstrip("/"), url) for url in urls)
-    found = _participants(await _introductions(servers, client), _instance)
+    found = _participants(
+        await _introductions(servers, client),
+        lambda server, said: said.instance or server.name,
+    )
     _check_distinct(found)
     return _complete(found, required)
 
@@ -89,18 +95,6 @@ async def _introductions(
         *(client.status(one, Introduction, STATUS_SECONDS) for one in asked)
     )
     return dict(zip(asked, said, strict=True))
-
-
-def _is_absent(said: Introduction | Failure) -> bool:
-    return isinstance(said, Failure) and said.status == _NOT_FOUND
-
-
-def _own_name(server: ServerAddress, _: Introduction) -> str:
-    return server.name
-
-
-def _instance(server: ServerAddress, said: Introduction) -> str:
-    return said.instance or server.name
 
 
 def _participants(

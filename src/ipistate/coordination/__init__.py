@@ -1,6 +1,6 @@
-"""Drives the checkpoints of a deployment: all participants, in the protocol's orders.
+"""The checkpoints of a deployment: what is asked of whom, in the protocol's orders.
 
-Needs the ``client`` extra.
+Pure: ``clients`` makes the calls.
 """
 
 from ipistate.coordination import plans
@@ -12,14 +12,20 @@ from ipistate.coordination.failures import (
     OperationFailedError,
     RestoreFailedError,
 )
-from ipistate.coordination.orders import ordered
 from ipistate.coordination.participants import (
     Kind,
     Participant,
     ServerAddress,
     addresses,
+    ordered,
 )
-from ipistate.coordination.plans import Broadcast, Plan, PlanOutcome
+from ipistate.coordination.plans import (
+    STATUS_SECONDS,
+    Broadcast,
+    Plan,
+    PlanOutcome,
+    patience,
+)
 from ipistate.coordination.replies import (
     CommitReply,
     Introduction,
@@ -38,7 +44,6 @@ from ipistate.coordination.results import (
     Retired,
     Statuses,
 )
-from ipistate.coordination.scope import STATUS_SECONDS, patience
 
 
 __all__ = [

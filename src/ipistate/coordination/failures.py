@@ -97,7 +97,7 @@ class OperationFailedError(CoordinationError):
 
 
 class RestoreFailedError(OperationFailedError):
-    """A restore failed; what had been installed was retired, and everybody resumed."""
+    """A restore failed; what had been installed was retired, and all were resumed."""
 
     clean_up: tuple[Failure, ...] = ()
     """What failed in undoing it; those participants may hold state still."""

@@ -1,4 +1,7 @@
-"""Who takes part in a checkpoint: kinds, addresses, and a deployment's servers."""
+"""Who takes part in a checkpoint, where, and the orders in which they are asked.
+
+The orders are those of docs/reference/control-plane.md, section 5.1.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import re
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import attrs
 
@@ -14,7 +17,7 @@ from ipistate.errors import SchemaError, json_path, preview
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 SERVER_TYPES: Final = (
     "environment_servers",
@@ -75,6 +78,44 @@ class Participant(ServerAddress):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name} ({self.url})"
+
+
+StageOrder: TypeAlias = tuple[frozenset[Kind], ...]
+Stage: TypeAlias = tuple[Participant, ...]
+"""Participants that are asked at the same time."""
+
+PREPARE: Final[StageOrder] = tuple(frozenset({kind}) for kind in Kind)
+"""Callers before callees: a server drains only when nothing calls it any more.
+
+Environments park first; resources go last, since agents call them until they park.
+"""
+
+RESUME: Final[StageOrder] = PREPARE[::-1]
+"""Nothing reopens before the servers that it calls."""
+
+AT_ONCE: Final[StageOrder] = (frozenset(Kind),)
+"""All are frozen already, or fresh, so that none waits for another."""
+
+RETIRE: Final[StageOrder] = (
+    frozenset({Kind.ENVIRONMENT}),
+    frozenset({Kind.AGENT}),
+    frozenset({Kind.MODEL, Kind.RESOURCES}),
+)
+"""Callers before callees, so that nothing calls a server that has freed the attempt."""
+
+_RANK: Final = {kind: rank for rank, kind in enumerate(Kind)}
+
+
+def ordered(participants: Iterable[Participant]) -> tuple[Participant, ...]:
+    """Sort participants by the order of a prepare, then by name."""
+    return tuple(sorted(participants, key=lambda one: (_RANK[one.kind], one.name)))
+
+
+def stages(order: StageOrder, participants: Iterable[Participant]) -> tuple[Stage, ...]:
+    """Split participants into the stages of an order; empty stages are left out."""
+    in_order = ordered(participants)
+    split = (tuple(p for p in in_order if p.kind in kinds) for kinds in order)
+    return tuple(stage for stage in split if stage)
 
 
 def addresses(deployment: Mapping[str, Any]) -> Iterator[ServerAddress]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 import attrs
 
@@ -18,7 +18,7 @@ from ipistate.coordination.failures import (
     OperationFailedError,
     RestoreFailedError,
 )
-from ipistate.coordination.orders import (
+from ipistate.coordination.participants import (
     AT_ONCE,
     PREPARE,
     RESUME,
@@ -37,20 +37,30 @@ from ipistate.coordination.results import (
     Resumed,
     Retired,
 )
-from ipistate.coordination.scope import clean_up_deadline, continued, next_attempts
 from ipistate.protocol import Call
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ipistate.coordination.orders import Stage
-    from ipistate.coordination.participants import Participant
+    from ipistate.coordination.participants import Participant, Stage
     from ipistate.coordination.replies import PrepareReply
     from ipistate.protocol import EpisodeId
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+
+GRACE_SECONDS: Final = 5.0
+"""How long after its deadline a call's reply is waited for.
+
+A participant works until the deadline and then says what it has not done.
+"""
+
+STATUS_SECONDS: Final = 60.0
+"""How long a status is waited for; it has no deadline."""
+
+CLEAN_UP_SECONDS: Final = 30.0
+"""What the clean-up after a failed restore has at least."""
 
 
 @attrs.frozen
@@ -71,6 +81,31 @@ class PlanOutcome(Generic[R_co]):
 
 
 Plan: TypeAlias = Generator[Broadcast[Any], PlanOutcome[Any], R]
+
+
+def patience(deadline_ts: float, now: float) -> float:
+    """Return the seconds that a call may take, connection tries included."""
+    return max(deadline_ts - now, 0.0) + GRACE_SECONDS
+
+
+def clean_up_deadline(deadline_ts: float, now: float) -> float:
+    """Return the deadline for undoing a failed restore."""
+    return max(deadline_ts, now + CLEAN_UP_SECONDS)
+
+
+def continued(
+    episodes: Iterable[EpisodeId] | None, restarts: Iterable[EpisodeId]
+) -> tuple[EpisodeId, ...] | None:
+    """Take the restarts out of what the controller continues; None names everything."""
+    if episodes is None:
+        return None
+    left_out = frozenset(restarts)
+    return tuple(one for one in dict.fromkeys(episodes) if one not in left_out)
+
+
+def next_attempts(episodes: Iterable[EpisodeId]) -> tuple[EpisodeId, ...]:
+    """Return the attempts under which a restore installs episodes."""
+    return tuple(one.next_attempt for one in dict.fromkeys(episodes))
 
 
 def _ask(stage: Stage, request: ControlRequest[R]) -> Plan[PlanOutcome[R]]:
@@ -100,7 +135,7 @@ def _through(
 def _throughout(
     order: StageOrder, participants: Iterable[Participant], request: ControlRequest[R]
 ) -> Plan[PlanOutcome[R]]:
-    """Ask every stage, whatever fails on the way."""
+    """Ask every stage, and collect what fails on the way."""
     outcomes: list[PlanOutcome[R]] = []
     for stage in stages(order, participants):
         outcome = yield from _ask(stage, request)
@@ -113,7 +148,9 @@ def _throughout(
 
 
 def prepare(participants: Iterable[Participant], call: Call) -> Plan[Prepared]:
-    """Freeze everybody, and stop at the first stage that is not ready."""
+    """Freeze all, and stop at the first stage that is not ready."""
+    # What an unready server waits for may need the servers of the stages after it: they
+    # stay open, so that another prepare of the same id can find it drained.
     request = requests.prepare(call)
     answers: tuple[ParticipantAnswer[PrepareReply], ...] = ()
     for stage in stages(PREPARE, participants):
@@ -130,19 +167,20 @@ def commit(
     episodes: Iterable[EpisodeId] | None,
     restarts: Iterable[EpisodeId],
 ) -> Plan[Committed]:
-    """Let everybody write the continued episodes without the restarts."""
+    """Let all write the continued episodes without the restarts."""
     scope = continued(episodes, restarts)
     request = requests.commit(call, directory, scope)
     return Committed((yield from _through(AT_ONCE, participants, request)), scope)
 
 
 def renew(participants: Iterable[Participant], call: Call) -> Plan[Renewed]:
-    """Let everybody keep the checkpoint open for longer."""
+    """Let all keep the checkpoint open for longer."""
     return Renewed((yield from _through(AT_ONCE, participants, requests.renew(call))))
 
 
 def resume(participants: Iterable[Participant], call: Call) -> Plan[Resumed]:
-    """Reopen everybody that can be reached; failures are raised at the end."""
+    """Reopen all that can be reached; failures are raised at the end."""
+    # One that is gone must not keep the others closed.
     request = requests.resume(call)
     whole = yield from _throughout(RESUME, participants, request)
     if whole.failures:
@@ -179,12 +217,12 @@ def restore(
     episodes: Iterable[EpisodeId],
 ) -> Plan[Restored]:
     """Install the episodes everywhere; if one participant fails, nowhere."""
-    everybody, scope = tuple(participants), tuple(dict.fromkeys(episodes))
+    members, scope = tuple(participants), tuple(dict.fromkeys(episodes))
     request = requests.restore(call, directory, scope)
-    outcome = yield from _throughout(AT_ONCE, everybody, request)
+    outcome = yield from _throughout(AT_ONCE, members, request)
     if not outcome.failures:
         return Restored(outcome.answers)
-    undone = yield from _undo(everybody, call, next_attempts(scope), outcome.now)
+    undone = yield from _undo(members, call, next_attempts(scope), outcome.now)
     raise RestoreFailedError.after(outcome.failures, undone)
 
 
@@ -195,7 +233,10 @@ def _undo(
     now: float,
 ) -> Plan[tuple[Failure, ...]]:
     # A participant that is gone must not keep the others from freeing what they have
-    # installed, so every stage is asked, of the retire as well.
+    # installed, so every stage is asked, of the retire as well. The retire comes first:
+    # its fence stands before admission opens, so that no request of a half-installed
+    # attempt is let in. Each has a deadline of its own, since the restore may have failed
+    # by passing the first one.
     failures: tuple[Failure, ...] = ()
     if installed:
         freeing = requests.retire(_later(call, now), installed)

@@ -1,6 +1,6 @@
 """What participants answer, strictly read; members that we do not know are kept.
 
-See docs/reference/control-plane.md, sections 2.8 to 2.14. Read them with ``schema.structure``.
+They are those of docs/reference/control-plane.md, sections 2.8 to 2.14.
 """
 
 from __future__ import annotations
@@ -10,17 +10,30 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from ipistate.coordination.participants import Kind
-from ipistate.coordination.scope import episodes_of
 from ipistate.errors import SchemaError
 from ipistate.kernel import EMPTY_OBJECT, JsonObject, refuse
 from ipistate.protocol import EpisodeId
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
 PREPARED: Final = "prepared"
 PHASES: Final = ("idle", "preparing", PREPARED, "committed", "restored")
+
+
+def episodes_of(keys: Collection[str]) -> tuple[EpisodeId, ...]:
+    """Read capture keys.
+
+    Raises:
+        SchemaError: ``invalid_rollout_id``: one of them is none.
+    """
+    return tuple(map(EpisodeId.from_capture_key, keys))
+
+
+def in_order(episodes: Iterable[EpisodeId]) -> tuple[EpisodeId, ...]:
+    """Sort distinct episodes by rollout and attempt."""
+    return tuple(sorted(set(episodes), key=lambda one: (one.rollout_id, one.attempt)))
 
 
 def _one_of(*names: str) -> Callable[[Any, attrs.Attribute[str], str], None]:

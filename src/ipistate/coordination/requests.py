@@ -84,7 +84,7 @@ def restore(
 
 
 def resume(call: Call) -> ControlRequest[ResumeReply]:
-    """Open admission, whatever happened before."""
+    """Open admission, in every phase."""
     return _request("resume", call, ResumeReply)
 
 

@@ -16,8 +16,9 @@ from ipistate.coordination.replies import (
     ResumeReply,
     RetireReply,
     StatusReply,
+    episodes_of,
+    in_order,
 )
-from ipistate.coordination.scope import episodes_of, in_order
 
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Prepared:
 
     @property
     def ready(self) -> bool:
-        """Everybody is prepared, so the checkpoint can be committed."""
+        """All are prepared, so the checkpoint can be committed."""
         return not self.unready
 
     @property
@@ -125,14 +126,14 @@ class Restored:
 
 @attrs.frozen
 class Resumed:
-    """Everybody has reopened."""
+    """All have reopened."""
 
     answers: tuple[ParticipantAnswer[ResumeReply], ...]
 
 
 @attrs.frozen
 class Renewed:
-    """Everybody keeps the checkpoint open for longer."""
+    """All keep the checkpoint open for longer."""
 
     answers: tuple[ParticipantAnswer[RenewReply], ...]
 
@@ -144,13 +145,13 @@ class Renewed:
 
 @attrs.frozen
 class Retired:
-    """Everybody has stopped and freed these attempts; no answers if none was named."""
+    """All have stopped and freed these attempts; no answers if none was named."""
 
     answers: tuple[ParticipantAnswer[RetireReply], ...]
 
 
 @attrs.frozen
 class Forgotten:
-    """Everybody has ended its refusals; no answers if no rollout was named."""
+    """All have ended their refusals; no answers if no rollout was named."""
 
     answers: tuple[ParticipantAnswer[ForgetReply], ...]

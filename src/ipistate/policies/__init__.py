@@ -1,6 +1,6 @@
-"""Policies: whoever plays the agent in a rollout.
+"""Policies: what plays the agent in a rollout.
 
-Scripted ones play reference trajectories, a random one whatever comes to its mind, and
+Scripted ones play reference trajectories, a random one makes arbitrary calls, and
 ``openai`` asks a model. Only the last one needs the ``run`` extra.
 """
 

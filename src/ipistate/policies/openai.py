@@ -1,4 +1,4 @@
-"""A model behind an OpenAI-compatible endpoint, asked again when it fails in passing.
+"""A model behind an OpenAI-compatible endpoint, asked again after a failure that may pass.
 
 Needs the ``run`` extra.
 """
@@ -31,11 +31,9 @@ from ipistate.policies.refusals import PassingError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
-    from types import TracebackType
-
-    import httpx
 
     from ipistate.agents import PolicyReply
+    from ipistate.clients import Resolver
     from ipistate.kernel import JsonObject
     from ipistate.policies.endpoint import Endpoint, Patience
 
@@ -65,11 +63,11 @@ class OpenAIPolicy:
 
     An asynchronous context manager, because it keeps connections. A failure that may
     pass is waited for and asked again, as often and as long as the endpoint's patience
-    says; nobody else's turn is held up by the waiting.
+    says; other turns are not held up by the waiting.
 
     Args:
         endpoint: The model, and how to ask it.
-        transport: Sends the requests instead of the network, for tests.
+        resolver: Finds hosts instead of the system, for tests.
         sleep: Waits for so many seconds.
         now: Tells the seconds since 1970.
     """
@@ -80,25 +78,20 @@ class OpenAIPolicy:
         self,
         endpoint: Endpoint,
         *,
-        transport: httpx.AsyncBaseTransport | None = None,
+        resolver: Resolver | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.endpoint = endpoint
         self._form = _FORMS[endpoint.api]
-        self._wire = Wire(endpoint, self._form.path, now, transport)
+        self._wire = Wire(endpoint, self._form.path, now, resolver)
         self._turns = asyncio.Semaphore(endpoint.concurrency)
         self._sleep = sleep
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._wire.aclose()
 
     def for_row(self, params: JsonObject) -> Self:
@@ -111,7 +104,7 @@ class OpenAIPolicy:
     async def respond(
         self, conversation: Sequence[JsonObject], tools: Sequence[JsonObject]
     ) -> PolicyReply:
-        """Ask for the next items, until there are some or there is no hope.
+        """Ask for the next items until success or a permanent failure.
 
         Raises:
             EndpointError: The last try's failure.
@@ -128,21 +121,17 @@ class OpenAIPolicy:
         trying = tenacity.AsyncRetrying(
             sleep=self._sleep,
             wait=_pauses(patience),
-            retry=_hope(patience),
+            retry=_may_pass(patience),
             stop=tenacity.stop_after_attempt(patience.tries),
             reraise=True,
         )
         return await trying(ask)
 
 
-def _failure(state: tenacity.RetryCallState) -> BaseException | None:
-    return state.outcome.exception() if state.outcome else None
-
-
-def _hope(patience: Patience) -> Callable[[tenacity.RetryCallState], bool]:
+def _may_pass(patience: Patience) -> Callable[[tenacity.RetryCallState], bool]:
     def is_worth_a_try(state: tenacity.RetryCallState) -> bool:
         error = _failure(state)
-        if not isinstance(error, PassingError):
+        if error is None:
             return False
         if error.code == "malformed_reply" and state.attempt_number >= MALFORMED_TRIES:
             return False
@@ -159,7 +148,12 @@ def _pauses(patience: Patience) -> Callable[[tenacity.RetryCallState], float]:
 
     def pause(state: tenacity.RetryCallState) -> float:
         error = _failure(state)
-        wish = error.pause if isinstance(error, PassingError) else None
+        wish = None if error is None else error.pause
         return (wish or 0.0) + spread(state)
 
     return pause
+
+
+def _failure(state: tenacity.RetryCallState) -> PassingError | None:
+    error = state.outcome.exception() if state.outcome else None
+    return error if isinstance(error, PassingError) else None

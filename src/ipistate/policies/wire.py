@@ -1,15 +1,19 @@
-"""HTTP to an endpoint: one request at a time, bounded in time and size, read or refused."""
+"""Requests to an endpoint: one at a time, bounded in time and size, read or refused."""
 
 from __future__ import annotations
 
-import asyncio
-
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
-import httpx
 
+from ipistate.clients import (
+    JSON,
+    BearerKey,
+    Bounds,
+    HttpClient,
+    HttpError,
+    environment_proxy,
+)
 from ipistate.errors import DecodeError, SchemaError, preview
 from ipistate.kernel import JsonObject, decode, encode
 from ipistate.policies.refusals import (
@@ -25,18 +29,13 @@ from ipistate.policies.refusals import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ipistate.clients import Resolver
     from ipistate.policies.endpoint import Endpoint
 
 R = TypeVar("R")
 
 MAX_REPLY_BYTES: Final = 16 * 2**20
 """Size from which on a reply is not read further."""
-
-_HIDDEN: Final = "[API key]"
-
-# Everything that a broken peer makes the library raise.
-_UNREACHABLE: Final = (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError)
-_CONTENT_TYPE: Final = {"content-type": "application/json"}
 
 
 class Wire:
@@ -50,7 +49,7 @@ class Wire:
         endpoint: Where it is, and how long to wait.
         path: Where below its base requests go.
         now: Tells the seconds since 1970.
-        transport: Sends the requests instead of the network, for tests.
+        resolver: Finds hosts instead of the system, for tests.
     """
 
     def __init__(
@@ -58,21 +57,21 @@ class Wire:
         endpoint: Endpoint,
         path: str,
         now: Callable[[], float],
-        transport: httpx.AsyncBaseTransport | None = None,
+        resolver: Resolver | None = None,
     ) -> None:
+        self._base, self._path = endpoint.url, path
         self._url = f"{endpoint.url}{path}"
-        self._key = endpoint.key
+        self._key = BearerKey(endpoint.key, "[API key]")
         self._now = now
-        self._total = endpoint.patience.total
-        self._client = httpx.AsyncClient(
-            transport=transport,
-            headers=_CONTENT_TYPE | _authorization(endpoint.key),
-            # What an endpoint sets in one episode is no business of the others.
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-            timeout=httpx.Timeout(
-                endpoint.patience.read, connect=endpoint.patience.connect, pool=None
-            ),
-            limits=httpx.Limits(max_keepalive_connections=endpoint.concurrency),
+        patience = endpoint.patience
+        self._bounds = Bounds(
+            size=MAX_REPLY_BYTES,
+            total=patience.total,
+            connect=patience.connect,
+            read=patience.read,
+        )
+        self._client = HttpClient(
+            key=self._key, proxy=environment_proxy(endpoint.url), resolver=resolver
         )
 
     async def aclose(self) -> None:
@@ -87,39 +86,51 @@ class Wire:
             PassingError: There is none that can be read, but there may be one later.
         """
         try:
-            async with asyncio.timeout(self._total):
-                answer = await self._sent(encode(body))
-        except (TimeoutError, httpx.TimeoutException) as error:
-            told = f"no reply in time ({self._named(error)})"
-            raise PassingError("endpoint_timeout", self._told(told)) from None
-        except httpx.DecodingError as error:
-            told = f"a reply that cannot be unpacked ({self._named(error)})"
-            raise PassingError("malformed_reply", self._told(told)) from None
-        except _UNREACHABLE as error:
-            told = f"no connection, or it broke ({self._named(error)})"
-            raise PassingError("endpoint_unreachable", self._told(told)) from None
+            answer = await self._sent(encode(body))
+        except HttpError as error:
+            raise self._failure(error) from None
         if not 200 <= answer.status < 300:
             raise refusal(self._without_key(answer), self._now())
         try:
             return read(self._document(answer))
         except SchemaError as error:
-            seen = None if error.preview is None else self._hidden(error.preview)
-            told = answer.told(self._hidden(error.message))
-            path = self._hidden(error.path)
-            raise PassingError("malformed_reply", told, path, seen) from None
+            hide = self._key.hide
+            seen = None if error.preview is None else hide(error.preview)
+            told = answer.told(hide(error.message))
+            raise PassingError(
+                "malformed_reply", told, hide(error.path), seen
+            ) from None
 
     async def _sent(self, content: bytes) -> EndpointAnswer:
-        received = bytearray()
-        async with self._client.stream("POST", self._url, content=content) as response:
-            async for part in response.aiter_bytes():
-                received += part
-                if len(received) > MAX_REPLY_BYTES:
-                    told = f"a reply of over {MAX_REPLY_BYTES:,} bytes"
-                    raise EndpointError("reply_too_large", self._told(told))
+        answer = await self._client.send(
+            "POST",
+            self._base,
+            self._path,
+            content,
+            bounds=self._bounds,
+            headers=JSON,
+        )
         headers = {
-            name: self._hidden(value) for name, value in response.headers.items()
+            name.lower(): self._key.hide(value)
+            for name, value in answer.headers.items()
         }
-        return EndpointAnswer(self._url, response.status_code, headers, bytes(received))
+        return EndpointAnswer(self._url, answer.status, headers, answer.content)
+
+    def _failure(self, error: HttpError) -> EndpointError:
+        said = shown(error.message)
+        match error.code:
+            case "timed_out":
+                told = f"no reply in time ({said})"
+                return PassingError("endpoint_timeout", self._told(told))
+            case "not_unpacked":
+                told = f"a reply that cannot be unpacked ({said})"
+                return PassingError("malformed_reply", self._told(told))
+            case "too_large":
+                told = f"a reply of over {MAX_REPLY_BYTES:,} bytes"
+                return EndpointError("reply_too_large", self._told(told))
+            case _:
+                told = f"no connection, or it broke ({said})"
+                return PassingError("endpoint_unreachable", self._told(told))
 
     def _document(self, answer: EndpointAnswer) -> JsonObject:
         said = detail(self._without_key(answer).content) or "nothing"
@@ -130,7 +141,7 @@ class Wire:
             raise PassingError("malformed_reply", told) from None
         if not isinstance(document, JsonObject):
             told = answer.told("a reply that is not an object")
-            seen = self._hidden(preview(document))
+            seen = self._key.hide(preview(document))
             raise PassingError("malformed_reply", told, preview=seen)
         if document.get("error"):
             told = answer.told(f"an error where a reply should be: {said}")
@@ -141,19 +152,4 @@ class Wire:
         return f"{shown(self._url)}: {text}"
 
     def _without_key(self, answer: EndpointAnswer) -> EndpointAnswer:
-        if self._key is None:
-            return answer
-        content = answer.content.replace(self._key.encode(), _HIDDEN.encode())
-        return attrs.evolve(answer, content=content)
-
-    def _hidden(self, text: str) -> str:
-        # Some endpoints repeat the key that they refuse, and not only in the body.
-        return text if self._key is None else text.replace(self._key, _HIDDEN)
-
-    def _named(self, error: Exception) -> str:
-        said = self._hidden(str(error))
-        return shown(f"{type(error).__name__}: {said}".removesuffix(": "))
-
-
-def _authorization(key: str | None) -> dict[str, str]:
-    return {} if key is None else {"authorization": f"Bearer {key}"}
+        return attrs.evolve(answer, content=self._key.hide_in(answer.content))

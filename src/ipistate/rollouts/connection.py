@@ -1,43 +1,37 @@
-"""HTTP to the server of sessions: kept connections, and the cookies of one episode."""
+"""The server of sessions as a run sees it: where it is, and one client for each attempt."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
-from io import BytesIO
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import quote
 
 import attrs
 
-from aiohttp import (
-    ClientError,
-    ClientSession,
-    ClientTimeout,
-    DummyCookieJar,
-    TCPConnector,
-)
-from yarl import URL
-
+from ipistate.clients import JSON, Bounds, HttpClient, HttpError, base_url
 from ipistate.errors import IpiStateError, SchemaError, preview
+from ipistate.protocol import prefixed
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ipistate.clients import HttpAnswer
     from ipistate.protocol import EpisodeId
 
 CALL_SECONDS: Final = 60.0
 """How long one answer may take."""
 
-_IDLE_SECONDS: Final = 4.0
-"""Less than a server waits for the next request, so that it never hangs up on one."""
+MAX_ANSWER_BYTES: Final = 64 * 2**20
+"""Size from which on an answer is not read further."""
 
 
 class ServerError(IpiStateError):
     """The server of sessions cannot do what it is asked; the episode is not scored.
 
     ``server_unreachable``: no connection, or it broke before the answer.
-    ``server_timeout``: no answer in time. ``server_refused``: another status than 200.
+    ``server_timeout``: no answer in time. ``server_refused``: another status than 200, or
+    an answer without end.
     """
 
 
@@ -56,27 +50,11 @@ class Server:
     def __attrs_post_init__(self) -> None:
         """Read the URL."""
         try:
-            url = URL(self.url)
-        except ValueError:
-            raise self._refusal() from None
-        if url.scheme not in {"http", "https"} or not url.host or "@" in url.authority:
-            raise self._refusal()
-        base = str(url.with_query(None).with_fragment(None))
-        object.__setattr__(self, "base", base.rstrip("/"))
-
-    def _refusal(self) -> SchemaError:
-        message = "a server's URL is http(s)://host[:port][/path]"
-        # A password is for nobody to read.
-        shown = None if "@" in self.url else preview(self.url)
-        return SchemaError("invalid_url", message, preview=shown)
-
-
-class ServerAnswer(NamedTuple):
-    """What a server has answered."""
-
-    status: int
-    content: bytes
-    cookies: Mapping[str, str]
+            object.__setattr__(self, "base", base_url(self.url))
+        except ValueError as error:
+            # It may hold a password.
+            shown = None if "@" in self.url else preview(self.url)
+            raise SchemaError("invalid_url", str(error), preview=shown) from None
 
 
 class Channel:
@@ -85,48 +63,50 @@ class Channel:
     def __init__(self, server: Server) -> None:
         """Connect to nothing yet."""
         self._base = server.base
-        self._session = ClientSession(
-            connector=TCPConnector(limit=0, keepalive_timeout=_IDLE_SECONDS),
-            cookie_jar=DummyCookieJar(),
-        )
+        self._client = HttpClient()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._session.close()
+        await self._client.aclose()
 
     async def send(
         self,
         method: str,
         path: str,
-        body: bytes = b"",
-        headers: Mapping[str, str] = {},
-    ) -> ServerAnswer:
-        """Make one request and read its answer to the end.
+        body: bytes | None = None,
+        cookies: Mapping[str, str] = {},
+    ) -> HttpAnswer:
+        """Make one request, its body JSON, and read its answer to the end.
 
         Raises:
-            ServerError: ``server_unreachable`` or ``server_timeout``.
+            ServerError: There is no answer that can be used.
         """
+        bounds = Bounds(size=MAX_ANSWER_BYTES, total=CALL_SECONDS)
         try:
-            async with self._session.request(
+            return await self._client.send(
                 method,
-                URL(self._base + path, encoded=True),
-                data=BytesIO(body),
-                headers=headers,
-                allow_redirects=False,
-                timeout=ClientTimeout(total=CALL_SECONDS),
-            ) as answer:
-                content = await answer.read()
-        except TimeoutError as error:
-            told = f"no answer to {method} {path} within {CALL_SECONDS:.0f} s"
-            raise ServerError("server_timeout", told) from error
-        except (ClientError, OSError, UnicodeError) as error:  # the last: a host's name
-            told = " ".join(str(error).split()) or type(error).__name__
-            told = f"{method} {path}: {told}"
-            raise ServerError("server_unreachable", told) from error
-        cookies = {name: one.coded_value for name, one in answer.cookies.items()}
-        return ServerAnswer(answer.status, content, cookies)
+                self._base,
+                path,
+                body,
+                bounds=bounds,
+                headers={} if body is None else JSON,
+                cookies=cookies,
+            )
+        except HttpError as error:
+            raise _failed(f"{method} {path}", error) from None
+
+
+def _failed(request: str, error: HttpError) -> ServerError:
+    match error.code:
+        case "timed_out":
+            told = f"no answer to {request} within {CALL_SECONDS:.0f} s"
+            return ServerError("server_timeout", told)
+        case "too_large":
+            return ServerError("server_refused", f"{request}: {error.message}")
+        case _:
+            return ServerError("server_unreachable", f"{request}: {error.message}")
 
 
 class EpisodeClient:
@@ -137,7 +117,7 @@ class EpisodeClient:
     ) -> None:
         """Speak with the cookies that are held so far."""
         self._channel = channel
-        self._prefix = f"/ng-rollout/{episode.capture_key}/"
+        self._prefix = prefixed("/", episode)
         self._cookies = dict(cookies)
 
     @property
@@ -151,22 +131,14 @@ class EpisodeClient:
         Raises:
             ServerError: There is no answer, or its status is not 200.
         """
-        headers = {"Content-Type": "application/json"}
-        if self._cookies:
-            pairs = (f"{name}={value}" for name, value in self._cookies.items())
-            headers["Cookie"] = "; ".join(pairs)
         path = self._prefix + quote(route, safe="")
-        answer = await self._channel.send("POST", path, body, headers)
+        answer = await self._channel.send("POST", path, body, self._cookies)
         self._cookies.update(answer.cookies)
         if answer.status != HTTPStatus.OK:
-            raise _refused(route, answer)
+            shown = ascii(answer.content[:200].decode("utf-8", "replace"))
+            message = f"{route} is answered {answer.status}"
+            raise ServerError("server_refused", message, preview=shown)
         return answer.content
-
-
-def _refused(route: str, answer: ServerAnswer) -> ServerError:
-    shown = ascii(answer.content[:200].decode("utf-8", "replace"))
-    message = f"{route} is answered {answer.status}"
-    return ServerError("server_refused", message, preview=shown)
 
 
 async def is_alive(server: Server) -> bool:

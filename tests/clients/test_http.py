@@ -1,0 +1,210 @@
+"""The HTTP module by itself: bounds, kept connections, cookies, proxies, hidden keys."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+
+import pytest
+
+from loopback import Loopback
+
+from ipistate.clients.http import (
+    BearerKey,
+    Bounds,
+    HttpClient,
+    HttpError,
+    base_url,
+    environment_proxy,
+)
+
+
+pytestmark = pytest.mark.anyio
+BOUNDS = Bounds(size=1000, total=20.0)
+
+
+class Answering:
+    """An application that answers with the same bytes, and notes requests and connections."""
+
+    def __init__(self, content=b"", status=200, headers=()):
+        self.content, self.status, self.headers = content, status, [*headers]
+        self.seen, self.connections = [], set()
+
+    async def __call__(self, scope, receive, send):
+        await receive()
+        self.seen.append((scope["path"], dict(scope["headers"])))
+        self.connections.add(scope["client"])
+        headers = [*self.headers, (b"content-length", b"%d" % len(self.content))]
+        start = {"type": "http.response.start", "status": self.status}
+        await send(start | {"headers": headers})
+        await send({"type": "http.response.body", "body": self.content})
+
+
+async def asked(app, times=1, *, bounds=BOUNDS, cookies=(), **options):
+    """Ask an application some times with one client; return the last answer."""
+    async with (
+        Loopback({"h.test": app}) as network,
+        HttpClient(resolver=network, **options) as client,
+    ):
+        for _ in range(times):
+            answer = await client.send(
+                "POST",
+                "http://h.test",
+                "/a",
+                b"{}",
+                bounds=bounds,
+                cookies={**dict(cookies)},
+            )
+    return answer
+
+
+@pytest.mark.parametrize("status", [200, 204, 302, 404, 500])
+async def test_every_status_is_an_answer(status):
+    """Nothing is followed and nothing raised because of a status."""
+    app = Answering(status=status, headers=[(b"location", b"http://h.test/b")])
+    answer = await asked(app)
+
+    assert status == answer.status
+    assert ["/a"] == [path for path, _ in app.seen]
+    assert "http://h.test/b" == answer.headers["Location"] == answer.headers["location"]
+
+
+async def test_content_is_unpacked():
+    """A compressed answer is what it was before."""
+    app = Answering(gzip.compress(b"x" * 900), headers=[(b"content-encoding", b"gzip")])
+
+    assert b"x" * 900 == (await asked(app)).content
+
+
+@pytest.mark.parametrize("packed", [True, False])
+async def test_size_is_bounded_after_unpacking(packed):
+    """An answer may have as many bytes as the bound says and no more, packed or not."""
+    headers = [(b"content-encoding", b"gzip")] if packed else []
+    for size in (1000, 1001):
+        content = b"x" * size
+        app = Answering(gzip.compress(content) if packed else content, headers=headers)
+        if size == 1000:
+            assert content == (await asked(app)).content
+            continue
+        with pytest.raises(HttpError) as caught:
+            await asked(app)
+
+        assert "too_large" == caught.value.code
+        assert "longer than 1,000 bytes" == caught.value.message
+
+
+async def test_long_headers_are_read_and_endless_ones_are_not():
+    """A header line may be long, but not without end."""
+    assert 200 == (await asked(Answering(headers=[(b"x", b"y" * 60_000)]))).status
+    with pytest.raises(HttpError) as caught:
+        await asked(Answering(headers=[(b"x", b"y" * 200_000)]))
+
+    assert "broken" == caught.value.code
+
+
+@pytest.mark.parametrize("pipe", ["stuck", "silent", "dribbling"])
+async def test_time_is_bounded(pipe):
+    """Whatever a server does not do in time, the request ends by its bounds."""
+
+    async def app(scope, receive, send):
+        if pipe == "stuck":
+            scope["transport"].pause_reading()
+        if pipe == "dribbling":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        await asyncio.Event().wait()
+
+    body = b"x" * 2**25 if pipe == "stuck" else b""
+    bounds = Bounds(size=9, total=60.0, connect=0.05, read=0.05)
+    async with (
+        Loopback({"h.test": app}) as network,
+        HttpClient(resolver=network) as client,
+    ):
+        with pytest.raises(HttpError) as caught:
+            await client.send("POST", "http://h.test", "/", body, bounds=bounds)
+
+    assert "timed_out" == caught.value.code
+
+
+@pytest.mark.parametrize(("idle_seconds", "connections"), [(4.0, 1), (0, 3)])
+async def test_connections_are_kept_or_not(idle_seconds, connections):
+    """A client keeps its connection, or has one for each request."""
+    app = Answering()
+    await asked(app, 3, idle_seconds=idle_seconds)
+
+    assert connections == len(app.connections)
+
+
+async def test_cookies_are_those_of_the_request():
+    """Set cookies are told and not kept; given ones are sent as they came."""
+    app = Answering(
+        headers=[(b"set-cookie", b'a="x y"; Path=/'), (b"set-cookie", b"b=1")]
+    )
+    answer = await asked(app, 2, cookies=[("c", '"d e"'), ("f", "g")])
+
+    assert {"a": '"x y"', "b": "1"} == answer.cookies
+    assert [b'c="d e"; f=g'] * 2 == [headers[b"cookie"] for _, headers in app.seen]
+
+
+async def test_the_key_is_sent_and_shown_nowhere():
+    """It stands in a header of each request, and in no representation."""
+    app, key = Answering(), BearerKey("se-cret", "[key]")
+    await asked(app, key=key)
+
+    assert b"Bearer se-cret" == app.seen[0][1][b"authorization"]
+    assert "se-cret" not in repr(key)
+    assert ("a [key] b", b"[key]") == (key.hide("a se-cret b"), key.hide_in(b"se-cret"))
+
+
+async def test_a_client_that_never_asked_is_closed():
+    """Closing needs no connection."""
+    async with HttpClient():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("url", "proxy"),
+    [
+        ("http://h.test/v1", "http://plain.test:1"),
+        ("https://h.test", "http://other.test:2"),
+        ("http://exempt.test:80", None),
+        ("http://below.exempt.test", None),
+        ("http://notexempt.test", "http://plain.test:1"),
+        ("http://[::1]:8000/v1", None),
+        ("http://10.0.0.7", None),
+    ],
+)
+def test_proxies_of_the_environment(url, proxy, monkeypatch):
+    """A scheme has its proxy or that of all; hosts, their subdomains and addresses are exempt."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.setenv("HTTP_PROXY", "http://plain.test:1")
+    monkeypatch.setenv("ALL_PROXY", "other.test:2")
+    monkeypatch.setenv("NO_PROXY", "exempt.test, ::1,10.0.0.7")
+
+    assert proxy == environment_proxy(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "h", "ftp://h", "http://", "http://h:x", "http://me:hunter2@h", "//h"]
+)
+def test_what_is_no_base(url):
+    """A URL that nothing can be asked at is refused, and not repeated."""
+    with pytest.raises(ValueError, match=r"http\(s\)://host") as caught:
+        base_url(url)
+
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "base"),
+    [
+        ("http://h/", "http://h"),
+        ("http://h/a b/?q#f", "http://h/a%20b"),
+        ("http://h/%2F", "http://h/%2F"),
+        ("http://bücher.test/ü", "http://xn--bcher-kva.test/%C3%BC"),
+    ],
+)
+def test_a_base_is_encoded(url, base):
+    """Paths are put below it as they are, so it is as requests need it."""
+    assert base == base_url(url)
