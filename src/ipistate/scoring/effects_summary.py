@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from math import fsum
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from ipistate.scoring.injection import Injection
 
 
-@attrs.frozen(kw_only=True)
-class AssessedRollout:
+class AssessedRollout(NamedTuple):
     """The effects of one line's rollout, and the groups that it is counted in."""
 
     line: int
@@ -54,7 +53,7 @@ class EffectsSummary:
             followed_attempted_only=attempted_only,
             followed_other_route=by_other_route,
             resistance=resistance(effects),
-            utility=fmean(utilities) if utilities else None,
+            utility=fsum(utilities) / len(utilities) if utilities else None,
         )
 
     def to_document(self) -> dict[str, Any]:

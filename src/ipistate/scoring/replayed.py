@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import attrs
 
@@ -38,8 +38,7 @@ _NO_TRACE: Final = (
 _NOTHING: Final = Retrace(steps=(), diverged=False, renaming=Renaming())
 
 
-@attrs.frozen(kw_only=True)
-class RefusedCall:
+class RefusedCall(NamedTuple):
     """A call that is not executed, because its arguments are not an object."""
 
     call: int
@@ -48,8 +47,7 @@ class RefusedCall:
     reason: str
 
 
-@attrs.frozen(kw_only=True)
-class CallChanges:
+class CallChanges(NamedTuple):
     """What one call did to the world."""
 
     call: int
@@ -137,7 +135,7 @@ class Replayed:
             "calls": self.calls,
             "equal": self.equal,
             "renamed": self.renamed,
-            "refused": [attrs.asdict(one) for one in self.refused()],
+            "refused": [one._asdict() for one in self.refused()],
             "reason": self.reason,
             "divergence": differs,
         }
