@@ -258,20 +258,17 @@ class HttpClient:
         return HttpAnswer(response.status, response.headers, content, cookies)
 
     def _failure(self, error: Exception) -> HttpError:
+        match error:
+            case TimeoutError():
+                code = "timed_out"
+            case ClientConnectorError():
+                code = "unreachable"
+            case ClientError() if _has_cause(error, ContentEncodingError):
+                code = "not_unpacked"
+            case _:
+                code = "broken"
         line = " ".join(self._key.hide(str(error)).split())
-        return HttpError(_code(error), line or type(error).__name__)
-
-
-def _code(error: Exception) -> str:
-    match error:
-        case TimeoutError():
-            return "timed_out"
-        case ClientConnectorError():
-            return "unreachable"
-        case ClientError() if _has_cause(error, ContentEncodingError):
-            return "not_unpacked"
-        case _:
-            return "broken"
+        return HttpError(code, line or type(error).__name__)
 
 
 def _has_cause(error: BaseException, kind: type[BaseException]) -> bool:
