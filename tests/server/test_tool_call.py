@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
+from itertools import count
+
 import pytest
 
 from hypothesis import given, settings
@@ -28,62 +30,64 @@ WORLD = {
 }
 KEYS = ["ipi-7", "ipi-7-a1", "ipi-8"]
 
-NAMES = st.sampled_from(
-    [
-        *["get_patient_record"] * 4,
-        *["update_patient_chart"] * 4,
-        *("no_such_tool", "health", "metrics", "reverify_mode", "a b", "\u00e9", "a\n"),
-        *("verify", "close_session", "aggregate_metrics", "", "x/y", "/verify"),
-    ]
-)
-PREFIXES = st.sampled_from(
-    [
-        *[""] * 5,
+USUAL = {
+    "name": "get_patient_record",
+    "prefix": "",
+    "body": b'{"patient_id":"P-7742"}',
+    "kind": ("application/json",),
+    "length": "declared",
+    "cookie": "own",
+    "method": "POST",
+    "cuts": 1,
+    "leaves": False,
+}
+WRITING = {
+    **USUAL,
+    "name": "update_patient_chart",
+    "body": b'{"patient_id":"P-7742","notes":"Seen."}',
+}
+UNUSUAL = {
+    "name": [
+        *("update_patient_chart", "no_such_tool", "health", "metrics", "reverify_mode"),
+        *("a b", "\u00e9", "a\n", "verify", "close_session", "aggregate_metrics"),
+        *("seed_session", "", "x/y", "/verify"),
+    ],
+    "prefix": [
         *(f"/ng-rollout/{key}" for key in KEYS),
         *("/ng-rollout/-bad", "/ng-rollout/x-a" + "9" * 5_000, "/ng-rollout"),
         "/ng-rollout/a-a1-a1",
-    ]
-)
-BODIES = st.sampled_from(
-    [
-        *[b'{"patient_id":"P-7742"}'] * 4,
-        *[b'{"patient_id":"P-7742","notes":"Seen.","chart_notes":"Seen."}'] * 4,
+    ],
+    "body": [
         *(b"", b"{}", b"[]", b"null", b"{", b"\xff", b'{"a":1e999}', b'{"a":NaN}'),
         *(b'{"patient_id":"\\ud800"}', b'{"patient_id":18446744073709551616}'),
         b'{"a":%b}' % (b"1" * 5_000),
         *(b"[" * depth + b"]" * depth for depth in (300, 2_000)),
         b'{"patient_id":"%b"}' % (b"x" * LIMIT),
-    ]
-)
-TYPES = st.sampled_from(
-    [
-        *["application/json"] * 8,
-        *("application/json; charset=utf-8", "Application/JSON", "text/plain", None),
-    ]
-)
-LENGTHS = st.sampled_from(
-    [*["declared"] * 8, "none", "chunked", "both", "repeated", "signed", "huge"]
-)
-COOKIES = st.sampled_from(
-    [
-        *["own"] * 8,
+    ],
+    "kind": [
+        *(("application/json; charset=utf-8",), ("Application/JSON",), ("text/plain",)),
+        *((), ("text/plain", "application/json"), ("application/json", "text/plain")),
+    ],
+    "length": ["none", "chunked", "both", "short", "repeated", "signed", "huge"],
+    "cookie": [
         *("none", "tampered", "foreign", "unquoted", "old", "future", "beside"),
         *("two", "twice", "nameless", "odd", "more"),
-    ]
-)
-REQUESTS = st.fixed_dictionaries(
-    {
-        "name": NAMES,
-        "prefix": PREFIXES,
-        "body": BODIES,
-        "kind": TYPES,
-        "length": LENGTHS,
-        "cookie": COOKIES,
-        "method": st.sampled_from([*["POST"] * 12, "GET", "PUT"]),
-        "cuts": st.integers(1, 3),
-        "leaves": st.sampled_from([*[False] * 9, True]),
-    }
-)
+    ],
+    "method": ["GET", "PUT"],
+    "cuts": [2, 3],
+    "leaves": [True],
+}
+
+
+@st.composite
+def requests(draw):
+    """Draw a usual call with a few things about it that are not."""
+    names = draw(st.lists(st.sampled_from([*UNUSUAL]), max_size=3, unique=True))
+    usual = draw(st.sampled_from([USUAL, WRITING]))
+    return {**usual, **{name: draw(st.sampled_from(UNUSUAL[name])) for name in names}}
+
+
+REQUESTS = requests()
 STEPS = st.lists(
     st.one_of(
         REQUESTS.map(lambda request: ("ask", request)),
@@ -141,12 +145,13 @@ class Server:
         """Write a request's headers."""
         size = b"%d" % len(body)
         found = [(b"host", b"server.test")]
-        found += [] if kind is None else [(b"content-type", kind.encode())]
+        found += [(b"content-type", one.encode()) for one in kind]
         found += {
             "declared": [(b"content-length", size)],
             "none": [],
             "chunked": [(b"transfer-encoding", b"chunked")],
             "both": [(b"transfer-encoding", b"chunked"), (b"content-length", size)],
+            "short": [(b"content-length", b"5"), (b"transfer-encoding", b"chunked")],
             "repeated": [(b"content-length", size)] * 2,
             "signed": [(b"content-length", b"+" + size)],
             "huge": [(b"content-length", b"9" * 25)],
@@ -193,17 +198,17 @@ class Server:
         headers = self.headers(body, kind, length, cookie)
         return self.start(f"{prefix}/{name}", body, headers, **options)
 
-    async def post(self, path, document, *headers):
+    def post(self, path, document, *headers):
         """Send a request that is as it should be."""
         body = json.dumps(document).encode()
-        given = self.headers(body, "application/json", "declared", "own")
-        return await self.start(path, body, [*given, *headers])
+        given = self.headers(body, ["application/json"], "declared", "own")
+        return self.start(path, body, [*given, *headers])
 
-    async def control(self, name, **members):
+    def control(self, name, **members):
         """Make a control call."""
         body = {"checkpoint_id": "c-1", "deadline_ts": self.clock[0] + 20, **members}
         token = (b"authorization", f"Bearer {TOKEN}".encode())
-        return await self.post(f"/ng-control/v1/checkpoint/{name}", body, token)
+        return self.post(f"/ng-control/v1/checkpoint/{name}", body, token)
 
     def shown(self, sent):
         """Return an answer in which new session ids are numbered, not random."""
@@ -285,7 +290,46 @@ class Pair:
         self.clock[0] += seconds
 
 
-@settings(deadline=None)
+BIG = b'{"patient_id":"%b"}' % (b"x" * LIMIT)
+ALONE = [{name: value} for name, values in UNUSUAL.items() for value in values]
+
+
+@pytest.mark.parametrize(
+    "unusual",
+    [{}, *ALONE, *({"body": BIG, "length": one} for one in UNUSUAL["length"])],
+    ids=count(),
+)
+@pytest.mark.parametrize("retired", [False, True])
+async def test_one_unusual_thing(unusual, retired):
+    """Each alone, with a session and after it was retired."""
+    pair = Pair([1_700_000_000.0])
+    await pair.seed("ipi-7")
+    if retired:
+        await pair.retire("ipi-7")
+    for usual in (USUAL, WRITING):
+        await pair.ask({**usual, **unusual})
+    await pair.ask(USUAL)
+
+
+async def test_who_waited_goes_first():
+    """A call that comes when the gate opens does not overtake one that waited."""
+    pair = Pair([1_700_000_000.0])
+    await pair.seed("ipi-7")
+    outputs = []
+    for server in pair.servers:
+        await server.control("prepare")
+        waiting = server.ask(**WRITING)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        opening, reading = server.control("resume"), server.ask(**USUAL)
+        answers = await asyncio.gather(opening, waiting, reading)
+        outputs.append(json.loads(answers[-1][1]["body"])["output"])
+
+    assert "Seen." in outputs[0]
+    assert outputs[0] == outputs[1]
+
+
+@settings(deadline=None, max_examples=4 * settings().max_examples)
 @given(steps=STEPS, extension=st.booleans(), idle=st.sampled_from([None, 60.0]))
 def test_both_ways_give_the_same(steps, extension, idle):
     """Status, headers, body, worlds and counts, whatever is asked in whatever order."""

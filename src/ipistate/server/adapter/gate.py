@@ -47,6 +47,8 @@ class GateLayer:
             await self._app(scope, receive, send)
             return
         self._find_session(scope)
+        # Reading changes nothing, so it needs no gate: a prepare waits for what could
+        # still change a session, and a probe must be answered while it waits.
         if scope["method"] in {"GET", "HEAD"}:
             await self._app(scope, receive, send)
             return
@@ -62,6 +64,8 @@ class GateLayer:
             elif answer is not None:
                 await self._app(scope, receive, self._ending(scope, passage, send))
         finally:
+            # Whatever went wrong, the request is over: one that stayed counted would
+            # let no prepare ever end. After an answer this does nothing.
             self._shell.end(passage, None, scope["session"][SESSION_MEMBER])
 
     def _find_session(self, scope: Scope) -> None:

@@ -59,6 +59,8 @@ class TokenLayer:
         if scope["type"] != "http" or not self._guards(scope):
             await self._app(scope, receive, send)
             return
+        # The mark goes into the scope, which no caller can write to; a route looks for it
+        # because the application can be mounted without this layer.
         if hmac.compare_digest(_given(scope), self._authorization):
             scope[AUTHORIZED] = True
             await self._app(scope, receive, send)

@@ -139,6 +139,10 @@ class Shell:
                 return await passage.settled(receive, limit)
             finally:
                 self._waking.discard(passage)
+        # The gate has opened, and the machine has let in who waited, in their order. But
+        # each of them runs only when the loop gets to it, while this request runs now.
+        # Two calls of one session would then swap: the later one would see a world
+        # without the earlier one's change.
         if self._waking:
             # They are in the event loop's queue already, so one turn is enough.
             await asyncio.sleep(0)
@@ -321,6 +325,7 @@ class Shell:
         else:
             passage = self._passages.pop(action.request)
             self._observer.refused(action.code)
+        # One that is refused or let in while it arrives sleeps nowhere: nothing to wake.
         if passage.is_waiting:
             self._waking.add(passage)
         passage.settle(action)
