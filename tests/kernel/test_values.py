@@ -32,7 +32,7 @@ from ipistate import (
     thaw,
 )
 from ipistate.errors import ImmutableError
-from ipistate.kernel.values import (
+from ipistate.kernel import (
     MAX_DEPTH,
     depth,
     trusted_array,

@@ -25,8 +25,8 @@ from ipistate import (
     session_from_json,
     session_to_json,
 )
+from ipistate.kernel import MAX_DEPTH
 from ipistate.kernel.codec import decode_as
-from ipistate.kernel.values import MAX_DEPTH
 from ipistate.sessions.codec import RecordedCodec, SessionCodec, WorldCodec
 from ipistate.sessions.log import RecordedSession, without_log
 from ipistate.testing import scenarios

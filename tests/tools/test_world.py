@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import JsonObject, encode, freeze, thaw
+from ipistate.kernel import MAX_DEPTH
 from ipistate.kernel.ids import derive_id
-from ipistate.kernel.values import MAX_DEPTH
 from ipistate.testing import json_objects, json_values
 from ipistate.tools import world as w
 from ipistate.tools.semantics import Refused
