@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _LONG_TEXT: Final = 512
-_BATCH: Final = 256
+_BATCH: Final = 512
 
 # The stdlib's encoder goes through an exact dict faster than through a subclass, even
 # with the time for this copy.
