@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from ipistate import Environment, Injection, call_tool, resistance, verify
-from ipistate.kernel.values import with_member
+from ipistate.kernel import with_member
 from ipistate.scoring.audit import audit, effects_check, trace_check
 from ipistate.scoring.mutants import call_mutants
 from ipistate.scoring.task import Task

@@ -12,6 +12,7 @@ from ipistate import errors, freeze
 from ipistate.errors import (
     MAX_PROBLEMS,
     CheckpointError,
+    DataError,
     DecodeError,
     EncodeError,
     ImmutableError,
@@ -48,13 +49,14 @@ def test_every_error_is_in_the_tree():
 @pytest.mark.parametrize("kind", ERRORS)
 def test_pickling(kind):
     """A worker process can hand each error to its parent, with everything it says."""
-    error = kind("not_finite", "no NaN", "$.a[0]", "nan")
+    place = ["$.a[0]"] if issubclass(kind, DataError) else []
+    error = kind("not_finite", "no NaN", *place, "nan")
     back = pickle.loads(pickle.dumps(error))
 
     assert kind is type(back)
     assert str(error) == str(back)
     assert vars(error) == vars(back)
-    assert "$.a[0]: no NaN (nan) [not_finite]" == str(back)
+    assert ": ".join([*place, "no NaN (nan) [not_finite]"]) == str(back)
 
 
 def test_pickling_of_several_problems():
@@ -103,6 +105,14 @@ def test_schema_error_of_one_problem():
     ) == error.problems
     assert "$.name: expected a string (3) [wrong_type]" == str(error)
     assert str(error) == str(SchemaError.of(error.problems))
+
+
+def test_an_error_that_is_not_about_data_has_no_path():
+    """A change in place, a refused operation: no document has a wrong value."""
+    error = ImmutableError("immutable", "JsonObject is immutable")
+
+    assert "JsonObject is immutable [immutable]" == str(error)
+    assert not hasattr(error, "path")
 
 
 def test_defaults():

@@ -5,8 +5,8 @@
   ``EncodeError`` and ``SchemaError``: the data is wrong, nothing has changed.
 * An *operator* sees ``CheckpointError``: a directory or a control call is refused.
 
-Each error carries a stable ``code``, a JSONPath and a bounded preview, and survives
-pickling, so that a worker process can hand it to its parent.
+Each error carries a stable ``code`` and survives pickling, so that a worker process can
+hand it to its parent. An error about data also says where: a JSONPath.
 """
 
 from __future__ import annotations
@@ -61,19 +61,32 @@ class IpiStateError(Exception):
 
     code: str
     """Stable machine-readable name of the cause."""
-    path: str
-    """JSONPath of the offending value; ``$`` is the whole document."""
     preview: str | None
     """Bounded beginning of the offending value, never the value itself."""
+
+    def __init__(self, code: str, message: str, preview: str | None = None) -> None:
+        super().__init__(code, message, preview)
+        self.code = code
+        self.message = message
+        self.preview = preview
+
+    def __str__(self) -> str:
+        shown = "" if self.preview is None else f" ({self.preview})"
+        return f"{self.message}{shown} [{self.code}]"
+
+
+class DataError(IpiStateError):
+    """Something is wrong at one place of a document."""
+
+    path: str
+    """JSONPath of the offending value; ``$`` is the whole document."""
 
     def __init__(
         self, code: str, message: str, path: str = "$", preview: str | None = None
     ) -> None:
-        super().__init__(code, message, path, preview)
-        self.code = code
-        self.message = message
+        super().__init__(code, message, preview)
+        self.args: tuple[Any, ...] = (code, message, path, preview)
         self.path = path
-        self.preview = preview
 
     def below(self, *segments: str | int) -> Self:
         """Return the same error for a document that holds this one at a path."""
@@ -81,11 +94,10 @@ class IpiStateError(Exception):
         return type(self)(self.code, self.message, path, self.preview)
 
     def __str__(self) -> str:
-        shown = "" if self.preview is None else f" ({self.preview})"
-        return f"{self.path}: {self.message}{shown} [{self.code}]"
+        return f"{self.path}: {super().__str__()}"
 
 
-class DecodeError(IpiStateError, ValueError):
+class DecodeError(DataError, ValueError):
     """Bytes or text that are not acceptable JSON."""
 
 
@@ -93,7 +105,7 @@ class BottomlessError(DecodeError):
     """JSON text whose nesting no parser follows to its end."""
 
 
-class EncodeError(IpiStateError, ValueError):
+class EncodeError(DataError, ValueError):
     """A Python value that JSON cannot carry."""
 
 
@@ -111,7 +123,7 @@ class Problem:
     preview: str | None = None
 
 
-class SchemaError(IpiStateError, ValueError):
+class SchemaError(DataError, ValueError):
     """JSON of the wrong shape; carries the first ``MAX_PROBLEMS`` problems found."""
 
     problems: tuple[Problem, ...]
@@ -126,7 +138,7 @@ class SchemaError(IpiStateError, ValueError):
     ) -> None:
         super().__init__(code, message, path, preview)
         self.problems = problems or (Problem(code, path, message, preview),)
-        self.args: tuple[Any, ...] = (code, message, path, preview, self.problems)
+        self.args = (code, message, path, preview, self.problems)
 
     @classmethod
     def of(cls, problems: Iterable[Problem]) -> Self:

@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-from measure import compare, fresh, repeated
+from measure import Comparison, compare, fresh, repeated
 from report import Row, row
-from worlds import chart, clinic, compact, laboratory
+from worlds import accented, chart, clinic, compact, laboratory
 
 from ipistate import Environment, JsonObject, call_tool
 
@@ -25,18 +25,21 @@ def rows() -> Iterator[Row]:
     """Measure reading tools first and again, then writing tools."""
     for size in (5, 50, 500):
         name = f"get_patient_record, {size} kB of text"
-        yield from _reading(name, chart(size * 1000), "get_patient_record", "patients")
+        world = chart(size * 1000)
+        yield from _reading(name, world, "get_patient_record", "patients", 0.8)
     for size in (5, 50, 500):
         name = f"get_lab_results, {size} kB of records"
         world = laboratory(size * 1000)
-        yield from _reading(name, world, "get_lab_results", "lab_results")
+        yield from _reading(name, world, "get_lab_results", "lab_results", 1)
     for size in (50, 500):
         for tool, arguments in _WRITES:
             yield _writing(size, tool, arguments)
+    for size, budget in ((50, 5), (500, 6)):
+        yield _writing_to_a_long_text(size, budget)
 
 
 def _reading(
-    name: str, world: dict[str, Any], tool: str, collection: str
+    name: str, world: dict[str, Any], tool: str, collection: str, budget: float
 ) -> Iterator[Row]:
     data = compact(world)
 
@@ -54,7 +57,7 @@ def _reading(
         fresh(partial(Environment.from_json, data), call, number),
         fresh(partial(orjson.loads, data), look_up, number),
     )
-    yield row(f"{name}, first", floor, first, 0.8)
+    yield row(f"{name}, first", floor, first, budget)
     again = compare(
         repeated(lambda: call(known), 200), repeated(lambda: look_up(plain), number)
     )
@@ -118,7 +121,20 @@ def _execute(world: dict[str, Any], name: str, arguments: dict[str, Any]) -> str
 
 
 def _writing(size: int, tool: str, arguments: dict[str, str]) -> Row:
-    data = compact(clinic(size * 1000))
+    found = _change(compact(clinic(size * 1000)), tool, arguments, _CALLS)
+    return row(f"{_CALLS} x {tool}, {size} kB", "in place on dicts", found, 3)
+
+
+def _writing_to_a_long_text(size: int, budget: float) -> Row:
+    tool, arguments = _WRITES[0]
+    found = _change(compact(accented(size * 1000)), tool, arguments, 1)
+    name = f"writing tool, text an eighth of the world, {size} kB"
+    return row(name, "in place on dicts", found, budget)
+
+
+def _change(
+    data: bytes, tool: str, arguments: dict[str, str], number: int
+) -> Comparison:
     environment, plain = Environment.from_json(data), orjson.loads(data)
     frozen = JsonObject(arguments)  # as both come from a request's parser
     called = call_tool(environment, tool, frozen)
@@ -126,15 +142,14 @@ def _writing(size: int, tool: str, arguments: dict[str, str]) -> Row:
     assert called.environment.to_json() == orjson.dumps(plain)
 
     def in_place(world: dict[str, Any]) -> None:
-        for _ in range(_CALLS):
+        for _ in range(number):
             _execute(world, tool, arguments)
 
     def calls(world: Environment) -> None:
-        for _ in range(_CALLS):
+        for _ in range(number):
             world = call_tool(world, tool, frozen).environment
 
-    found = compare(
+    return compare(
         fresh(partial(Environment.from_json, data), calls, 10),
         fresh(partial(orjson.loads, data), in_place, 10),
     )
-    return row(f"{_CALLS} x {tool}, {size} kB", "in place on dicts", found, 3)

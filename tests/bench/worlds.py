@@ -126,6 +126,14 @@ def chart(size: int, seed: int = 1) -> dict[str, Any]:
     return world
 
 
+def accented(size: int, seed: int = 1) -> dict[str, Any]:
+    """Build a world of which ``P0000``'s notes are an eighth, not all of it ASCII."""
+    world = clinic(size, seed)
+    notes = text(Random(seed), size // 8).replace("e", "é")
+    world["patients"]["P0000"]["chart_notes"] = notes
+    return world
+
+
 def laboratory(size: int, seed: int = 1) -> dict[str, Any]:
     """Build a world where ``P0000`` has ``size`` bytes of small laboratory results."""
     random = Random(seed)

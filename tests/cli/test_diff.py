@@ -9,8 +9,8 @@ import pytest
 
 from ipistate import Environment, call_tool, encode, freeze
 from ipistate.cli.diff import summary
+from ipistate.kernel import MAX_DEPTH
 from ipistate.kernel.diff import diff
-from ipistate.kernel.values import MAX_DEPTH
 
 
 BEFORE = Environment.of(

@@ -362,7 +362,7 @@ def test_what_an_error_says():
     assert "timed_out" == error.code
     assert {"timed_out", "deadline_exceeded"} == error.codes
     assert (
-        "$: retire at ipi (http://ipi.test/base): timed out; "
+        "retire at ipi (http://ipi.test/base): timed out; "
         "retire at ipi (http://ipi.test/base): HTTP 409 deadline_exceeded too late "
         "[timed_out]"
     ) == str(error)

@@ -15,7 +15,7 @@ from ipistate.demo.scripts import (
     prompt,
 )
 from ipistate.generate import builtin
-from ipistate.kernel.codec import render
+from ipistate.kernel import render
 from ipistate.kernel.values import JsonObject
 from ipistate.scoring.verifier import verify
 

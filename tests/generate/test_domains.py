@@ -10,7 +10,7 @@ import pytest
 
 from ipistate.generate import DOMAINS, Generated, generate
 from ipistate.generate.names import DESKS
-from ipistate.kernel.codec import encode, render
+from ipistate.kernel import encode, render
 from ipistate.scoring.audit import audit, trace_check
 from ipistate.scoring.effects import Effects, assess
 from ipistate.scoring.effects.requirements import is_error

@@ -27,8 +27,8 @@ from ipistate import (
     thaw,
 )
 from ipistate.errors import BottomlessError
+from ipistate.kernel import MAX_DEPTH, depth
 from ipistate.kernel.codec import decode_as
-from ipistate.kernel.values import MAX_DEPTH, depth
 from ipistate.testing import (
     json_names,
     json_numbers,

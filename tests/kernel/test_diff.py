@@ -25,10 +25,9 @@ from ipistate import (
     thaw,
 )
 from ipistate.errors import EncodeError, json_path
+from ipistate.kernel import MAX_DEPTH, render
 from ipistate.kernel.change import Change
-from ipistate.kernel.codec import render
 from ipistate.kernel.diff import Count, Diff
-from ipistate.kernel.values import MAX_DEPTH
 from ipistate.testing import json_names, json_values, plain_json, scenarios, worlds
 from ipistate.tools import RECORDS
 

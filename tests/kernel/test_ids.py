@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import Environment, JsonObject, call_tool
+from ipistate.kernel import MAX_DEPTH
 from ipistate.kernel.ids import SPACE, derive_id
-from ipistate.kernel.values import MAX_DEPTH
 from ipistate.testing import json_objects
 
 

@@ -9,9 +9,9 @@ from hypothesis import given
 
 from ipistate import Environment, JsonObject, SchemaError, decode, encode, freeze
 from ipistate.errors import MAX_PROBLEMS
+from ipistate.kernel import EMPTY_OBJECT, MAX_DEPTH, JsonValue
 from ipistate.kernel.codec import decode_as
 from ipistate.kernel.schema import adopt_members, refuse, structure, unstructure
-from ipistate.kernel.values import EMPTY_OBJECT, MAX_DEPTH, JsonValue
 from ipistate.testing import json_objects, json_values
 
 

@@ -17,7 +17,7 @@ from decimal import Decimal
 
 import pytest
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ipistate import (
@@ -32,8 +32,9 @@ from ipistate import (
     thaw,
 )
 from ipistate.errors import ImmutableError
-from ipistate.kernel.values import (
+from ipistate.kernel import (
     MAX_DEPTH,
+    concatenated,
     depth,
     trusted_array,
     trusted_object,
@@ -42,7 +43,7 @@ from ipistate.kernel.values import (
     with_element,
     with_member,
 )
-from ipistate.testing import json_objects, json_values, plain_json
+from ipistate.testing import json_objects, json_strings, json_values, plain_json
 
 
 Point = namedtuple("Point", "x y")  # noqa: PYI024 - a caller's own type
@@ -573,6 +574,18 @@ def test_surrogates_that_stand_together_are_one_character(text, expected):
     assert expected == whole_text(text)
     assert {expected: [expected]} == freeze({text: [text]})
     assert identical(freeze(text), freeze(json.loads(json.dumps(text))))
+
+
+@given(json_strings(), json_strings())
+@example("a\ud83d", "\ude00b")
+@example("\ud83d", "\ude00")
+@example("\ud83d", "")
+@example("", "\ude00")
+def test_addition_of_whole_texts(left, right):
+    """The sum of whole texts is whole: halves of a character join where they meet."""
+    left, right = whole_text(left), whole_text(right)
+
+    assert whole_text(left + right) == concatenated(left, right)
 
 
 def test_names_that_become_equal():

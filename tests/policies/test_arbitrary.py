@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from ipistate.generate import builtin
+from ipistate.kernel import MAX_DEPTH, JsonObject, depth
 from ipistate.kernel.codec import decode
-from ipistate.kernel.values import MAX_DEPTH, JsonObject, depth
 from ipistate.policies import RandomPolicy
 from ipistate.policies.arbitrary import MOST_CALLS
 from ipistate.scoring.traces import calls_of_items, read_arguments

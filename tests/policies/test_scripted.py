@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ipistate.agents.items import input_messages
 from ipistate.agents.policy import PolicyError
 from ipistate.generate import builtin
-from ipistate.kernel.codec import encode, render
+from ipistate.kernel import encode, render
 from ipistate.kernel.values import JsonObject
 from ipistate.policies import ScriptedPolicy, Scripts
 from ipistate.scoring.traces import calls_of_items

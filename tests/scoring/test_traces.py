@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ipistate import DecodeError, EncodeError, SchemaError, thaw
 from ipistate.demo.trace import output_items
 from ipistate.generate import builtin
-from ipistate.kernel.values import EMPTY_OBJECT, MAX_DEPTH, MAX_INTEGER_DIGITS
+from ipistate.kernel import EMPTY_OBJECT, MAX_DEPTH, MAX_INTEGER_DIGITS
 from ipistate.scoring.traces import (
     TracedCall,
     calls_of,

@@ -11,7 +11,7 @@ import pytest
 from starlette.datastructures import Secret
 from starlette.routing import Route
 
-from ipistate.kernel.values import MAX_DEPTH
+from ipistate.kernel import MAX_DEPTH
 from ipistate.protocol import EXTENSION_PATH as PREFIX
 from ipistate.server.adapter.cookies import SessionCookie
 from ipistate.server.app import create_app

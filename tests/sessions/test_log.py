@@ -25,8 +25,8 @@ from ipistate import (
     session_from_json,
     session_to_json,
 )
+from ipistate.kernel import MAX_DEPTH, depth
 from ipistate.kernel.codec import decode_as
-from ipistate.kernel.values import MAX_DEPTH
 from ipistate.sessions.codec import RecordedCodec, SessionCodec, WorldCodec
 from ipistate.sessions.log import RecordedSession, without_log
 from ipistate.testing import scenarios
@@ -104,7 +104,8 @@ def test_the_document_is_the_text(session):
     document = RecordedSession.of(session).to_document()
     data = session_to_json(session)
 
-    assert identical(document, decode(data))
+    if depth(document) <= MAX_DEPTH:  # arguments have the full depth to themselves
+        assert identical(document, decode(data))
     assert encode(document) == data == SessionCodec().encode(session)
     plain = SessionCodec().decode(json.loads(data), freeze)
     assert data == session_to_json(plain)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate.errors import DecodeError, EncodeError, SchemaError
+from ipistate.kernel import MAX_DEPTH, JsonObject, freeze, identical
 from ipistate.kernel.codec import decode, decode_as, encode
 from ipistate.kernel.environment import Environment
 from ipistate.kernel.migration import MigrationChain
-from ipistate.kernel.values import MAX_DEPTH, JsonObject, freeze, identical
 from ipistate.sessions.state import EnvironmentCodec, IPICheckpointState
 
 

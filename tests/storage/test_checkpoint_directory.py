@@ -501,7 +501,7 @@ CHECKS = {
     ),
     "9 a session twice": (
         rewrite(lambda d: d + d[: d.index(b"\n") + 1]),
-        "line 3: $: session",
+        "line 3: session",
     ),
     "10 a tampered byte": (
         damage(lambda d: d.replace(b"Stable", b"stable")),

@@ -27,7 +27,7 @@ from ipistate import (
     session_from_json,
 )
 from ipistate import testing as kit
-from ipistate.kernel.values import MAX_DEPTH, depth, with_member
+from ipistate.kernel import MAX_DEPTH, depth, with_member
 from ipistate.scoring.traces import calls_of_messages
 from ipistate.sessions.session import execute
 from ipistate.testing import LawBrokenError, Scenario

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from ipistate import TOOLS, Environment, Tool, ToolCall, call_tool, encode, replay
-from ipistate.kernel.values import JsonObject, with_member
+from ipistate.kernel import JsonObject, with_member
 from ipistate.tools import RECORDS, function_definition, table_of, tool
 from ipistate.tools.glossary import GLOSSARY
 

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from ipistate import TOOLS, Environment, SchemaError, Session, call_tool, freeze, replay
 from ipistate.generate.builtin import rows, trajectories
-from ipistate.kernel.codec import MAX_DEPTH
+from ipistate.kernel import MAX_DEPTH
 from ipistate.testing import LAWS, plain_json, scenarios
 from ipistate.tools import RECORDS, table_of, tool, transition
 from ipistate.tools.strict import (

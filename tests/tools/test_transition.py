@@ -24,7 +24,7 @@ from ipistate import (
     freeze,
     replay,
 )
-from ipistate.kernel.values import EMPTY_OBJECT, MAX_DEPTH, trusted_object, with_member
+from ipistate.kernel import EMPTY_OBJECT, MAX_DEPTH, trusted_object, with_member
 from ipistate.testing import json_names, json_values, plain_json, worlds
 from ipistate.tools import RECORDS, table_of, tool
 from ipistate.tools.world import append, create, enlist, place, record, update

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import JsonObject, encode, freeze, thaw
+from ipistate.kernel import MAX_DEPTH
 from ipistate.kernel.ids import derive_id
-from ipistate.kernel.values import MAX_DEPTH
 from ipistate.testing import json_objects, json_values
 from ipistate.tools import world as w
 from ipistate.tools.semantics import Refused
@@ -115,8 +115,8 @@ def test_assign():
 def test_join_to_something_falsy(old):
     """A falsy field takes what is added as it is, of any type."""
     for value in ("line", 5, [1], ""):
-        row = w.join(freeze({"x": 1, "n": old}), "n", freeze(value))
-        assert '{"x":1,"n":%s}' % text_of(freeze(value)) == text_of(row)  # noqa: UP031
+        joined = w.join(freeze({"x": 1, "n": old}), "n", freeze(value))
+        assert text_of(freeze(value)) == text_of(joined)
 
 
 @pytest.mark.parametrize(
@@ -147,12 +147,12 @@ def test_join_to_something_truthy(old, value, expected):
     if isinstance(expected, tuple):
         assert expected == refusal(w.join, row, "n", freeze(value))
     else:
-        assert expected == w.join(row, "n", value)["n"]
+        assert expected == w.join(row, "n", value)
 
 
 def test_join_elsewhere():
     """A missing field counts as empty; what is no object has no fields."""
-    assert '{"n":"a"}' == text_of(w.join(freeze({}), "n", "a"))
+    assert "a" == w.join(freeze({}), "n", "a")
     expected = "'list' object has no attribute 'get'"
     assert ("AttributeError", expected) == refusal(w.join, freeze([]), "n", "a")
 
@@ -199,7 +199,7 @@ def test_depth_limit(level):
     "change",
     [
         lambda row: w.put_back(WORLD, "a", "A-1", row),
-        lambda row: w.revise(WORLD, "a", "A-1", lambda _: row),
+        lambda row: w.revise(WORLD, ("a", "Row", "A-1"), lambda _: row, "Done."),
         lambda row: w.append(WORLD, "b", row),
         lambda row: w.update(WORLD, ("a", "Row", "A-1"), row, "Done."),
         lambda row: w.create(WORLD, "a", ("a_id", "A-"), row),
@@ -219,13 +219,16 @@ def test_depth_limit_of_records(change):
 
 def test_put_back_and_revise():
     """A record is replaced where it stood; everything beside it is shared."""
-    changed = w.revise(WORLD, "a", "A-1", lambda row: w.assign(row, {"x": 5}))
+    where = ("a", "Row", "A-1")
+    changed, reply = w.revise(WORLD, where, lambda row: {"x": row["x"] + 4}, "Done.")
 
+    assert "Done." == reply
     assert '{"A-1":{"x":5,"y":2},"A-2":{}}' == text_of(changed["a"])
     assert changed["a"]["A-2"] is WORLD["a"]["A-2"]
     assert changed["b"] is WORLD["b"]
-    assert w.revise(WORLD, "a", "A-9", lambda row: row) is None
-    assert w.revise(WORLD, "z", "A-1", lambda row: row) is None
+    for collection, key in (("a", "A-9"), ("z", "A-1")):
+        missing = w.revise(WORLD, (collection, "Row", key), lambda row: row, "Done.")
+        assert (WORLD, f"Error: Row {key} not found.") == missing
     assert '{"A-1":{"x":1,"y":2},"A-2":7}' == text_of(
         w.put_back(WORLD, "a", "A-2", 7)["a"]
     )
@@ -235,11 +238,12 @@ def test_put_back_and_revise():
 def test_revise_odd_shapes():
     """A record in an array is found by value and set by index, as the reference does."""
     world = freeze({"a": [1, {"x": 1}, {"x": 2}]})
-    changed = w.revise(world, "a", 1, lambda row: w.assign(row, {"x": 5}))
+    changed, _ = w.revise(world, ("a", "Row", 1), lambda _: {"x": 5}, "Done.")
 
     assert '[1,{"x":5},{"x":2}]' == text_of(changed["a"])
     expected = "string indices must be integers, not 'str'"
-    assert ("TypeError", expected) == refusal(w.revise, WORLD, "d", "A", lambda r: r)
+    where = ("d", "Row", "A")
+    assert ("TypeError", expected) == refusal(w.revise, WORLD, where, dict, "Done.")
 
 
 def test_update():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import attrs
 
-from ipistate.errors import IpiStateError
+from ipistate.errors import DataError
 
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Policy(Protocol):
         ...
 
 
-class PolicyError(IpiStateError):
+class PolicyError(DataError):
     """A policy cannot reply: the infrastructure has failed, not the agent.
 
     The code names the cause, such as ``endpoint_unreachable``, ``endpoint_timeout``,

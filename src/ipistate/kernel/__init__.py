@@ -4,24 +4,35 @@ Everything here is pure: no clock, no randomness, no file, no network.
 """
 
 from ipistate.kernel.change import Change
-from ipistate.kernel.codec import Adopt, decode, decode_as, encode, render
+from ipistate.kernel.codec import Adopt, decode, decode_as, encode
+from ipistate.kernel.copies import (
+    with_addition,
+    with_element,
+    with_member,
+    with_members,
+)
 from ipistate.kernel.diff import Count, Diff, diff
 from ipistate.kernel.environment import Environment
 from ipistate.kernel.ids import derive_id
+from ipistate.kernel.limits import (
+    MAX_DEPTH,
+    MAX_INTEGER_DIGITS,
+    check_depth,
+    concatenated,
+    depth,
+    whole_text,
+)
 from ipistate.kernel.migration import MigrationChain
+from ipistate.kernel.rendering import render
 from ipistate.kernel.repeated import repeated_members
 from ipistate.kernel.schema import adopt_members, refuse, structure, unstructure
 from ipistate.kernel.values import (
     EMPTY_ARRAY,
     EMPTY_OBJECT,
-    MAX_DEPTH,
-    MAX_INTEGER_DIGITS,
     JsonArray,
     JsonObject,
     JsonValue,
     as_json,
-    check_depth,
-    depth,
     freeze,
     identical,
     is_array,
@@ -29,11 +40,6 @@ from ipistate.kernel.values import (
     thaw,
     trusted_array,
     trusted_object,
-    whole_text,
-    with_addition,
-    with_element,
-    with_member,
-    with_members,
 )
 
 
@@ -54,6 +60,7 @@ __all__ = [
     "adopt_members",
     "as_json",
     "check_depth",
+    "concatenated",
     "decode",
     "decode_as",
     "depth",

@@ -1,15 +1,14 @@
-"""The only way in and out of JSON text: ``decode``, ``encode`` and ``render``.
+"""The way into JSON text and out of it, for storage and HTTP: ``decode``, ``encode``.
 
 ``decode`` never loses a digit and never accepts what could not be written again;
-``encode`` is total on every ``JsonValue``; ``render`` is the text a model reads.
+``encode`` is total on every ``JsonValue``.
 """
 
 from __future__ import annotations
 
 import json
 
-from json import encoder as _stdlib
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import orjson
 
@@ -18,11 +17,10 @@ from ipistate.errors import (
     DecodeError,
     EncodeError,
     IpiStateError,
-    preview,
 )
+from ipistate.kernel.exact import parse_exactly
+from ipistate.kernel.limits import MAX_DEPTH, TOO_DEEP
 from ipistate.kernel.values import (
-    MAX_DEPTH,
-    MAX_INTEGER_DIGITS,
     JsonArray,
     JsonObject,
     JsonValue,
@@ -42,9 +40,6 @@ Adopt: TypeAlias = "Callable[[Any], JsonValue]"
 
 # orjson reads every integer beyond 64 bits as a float of at least this size.
 _INEXACT: Final = 2.0**63
-_TOO_DEEP: Final = f"more than {MAX_DEPTH} levels of nesting"
-_UNREADABLE_INTEGER: Final[int] = 10**MAX_INTEGER_DIGITS
-_LONG_TEXT: Final = 512
 
 
 class _Inexact(Exception):
@@ -84,9 +79,9 @@ def decode_as(
     except orjson.JSONDecodeError as error:
         if "depth" in error.msg:
             # The fast parser follows 1,024 levels, and the exact one need not try.
-            raise BottomlessError("too_deep", _TOO_DEEP) from None
+            raise BottomlessError("too_deep", TOO_DEEP) from None
     try:
-        return build(_parse_exactly(data), freeze)
+        return build(parse_exactly(data), freeze)
     except EncodeError as error:
         raise DecodeError(
             error.code, error.message, error.path, error.preview
@@ -176,51 +171,7 @@ def _check_exact(number: float) -> None:
 
 
 def _too_deep() -> DecodeError:
-    return DecodeError("too_deep", _TOO_DEEP)
-
-
-def _parse_exactly(data: bytes | bytearray | memoryview | str) -> Any:
-    text = data if isinstance(data, str) else _utf8(bytes(memoryview(data)))
-    refused: list[object] = []
-
-    def integer(digits: str) -> int:
-        if len(digits.lstrip("-")) <= MAX_INTEGER_DIGITS:
-            return int(digits)
-        refused.append(_UNREADABLE_INTEGER)
-        return _UNREADABLE_INTEGER
-
-    def number(literal: str) -> float:
-        value = float(literal)
-        if value in (float("inf"), float("-inf")):
-            refused.append(value)
-        return value
-
-    def constant(token: str) -> float:
-        refused.append(float(token))
-        return float(token)
-
-    try:
-        tree = json.loads(
-            text, parse_int=integer, parse_float=number, parse_constant=constant
-        )
-    except json.JSONDecodeError as error:
-        shown = preview(text[error.pos :])
-        raise DecodeError("syntax", str(error), preview=shown) from None
-    except RecursionError:
-        raise _too_deep() from None
-    if refused:
-        freeze(tree)  # raises with the path of what was refused, unless a
-        freeze(refused[0])  # later member of the same name has replaced it
-    return tree
-
-
-def _utf8(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        shown = preview(data[error.start :])
-        message = f"invalid UTF-8 at byte {error.start}"
-        raise DecodeError("not_utf8", message, preview=shown) from None
+    return DecodeError("too_deep", TOO_DEEP)
 
 
 def encode(value: JsonValue) -> bytes:
@@ -269,86 +220,3 @@ def _scalar(value: JsonValue) -> bytes:
         # An unpaired surrogate in Python's backslash form is also its JSON escape.
         text = json.dumps(value, ensure_ascii=False)
         return text.encode("utf-8", "backslashreplace")
-
-
-_escape: Final[Callable[[str], str]] = _stdlib.encode_basestring_ascii
-_refuse: Final[Callable[[object], object]] = json.JSONEncoder().default
-
-
-# json.dumps makes this object anew for every call, with a cycle check that frozen
-# values do not need.
-_chunks: Final[Callable[[JsonValue, int], tuple[str, ...]]] = cast(
-    "Any", _stdlib
-).c_make_encoder(None, _refuse, _escape, None, ": ", ", ", False, False, True)
-
-
-def render(value: JsonValue) -> str:
-    """Write a value as a model reads it: ``json.dumps(value)`` with its defaults.
-
-    That is ``", "`` and ``": "`` between tokens, ASCII only, Python's float spelling.
-    The text of a frozen container is kept with it, so it is made once.
-
-    Raises:
-        EncodeError: A plain Python value that is not JSON; never for frozen values.
-    """
-    if isinstance(value, JsonObject):
-        text: str | None = getattr(value, "text_memo", None)
-        if text is None:
-            value.text_memo = text = _render_object(value)
-        return text
-    if isinstance(value, JsonArray):
-        text = getattr(value, "text_memo", None)
-        if text is None:
-            value.text_memo = text = _render_array(value)
-        return text
-    return _render_text(value) if isinstance(value, str) else _whole(freeze(value))
-
-
-def _whole(value: Any) -> str:
-    return "".join(_chunks(value, 0))
-
-
-def _render_object(value: JsonObject) -> str:
-    if not _has_long_text(value):
-        return _whole(dict(value))
-    members = [f"{_escape(name)}: {_part(member)}" for name, member in value.items()]
-    return "{" + ", ".join(members) + "}"
-
-
-def _has_long_text(value: JsonObject) -> bool:
-    for member in value.values():
-        if isinstance(member, str) and len(member) > _LONG_TEXT:
-            return True
-    return False
-
-
-def _part(value: JsonValue) -> str:
-    return _render_text(value) if isinstance(value, str) else _whole(value)
-
-
-def _render_array(value: JsonArray) -> str:
-    # Searches reply with the same records again and again, in new arrays. Keeping a text
-    # for each costs more than writing all at once, so it begins with the second search:
-    # the first one leaves a text with its first record only.
-    first = value[0] if value else None
-    if not isinstance(first, JsonObject):
-        return _whole(value)
-    if hasattr(first, "text_memo") or _has_long_text(first):
-        return "[" + ", ".join(_texts(value)) + "]"
-    render(first)
-    # The stdlib's encoder goes through an exact dict faster than through a subclass.
-    return _whole([dict(e) if isinstance(e, JsonObject) else e for e in value])
-
-
-def _texts(value: JsonArray) -> list[str]:
-    try:
-        return [element.text_memo for element in value]  # type: ignore[union-attr]
-    except AttributeError:
-        return [render(element) for element in value]
-
-
-def _render_text(text: str) -> str:
-    # orjson escapes as json.dumps does, many times faster, if all of it is ASCII.
-    if len(text) > _LONG_TEXT and text.isascii() and "\x7f" not in text:
-        return orjson.dumps(text).decode()
-    return _escape(text)

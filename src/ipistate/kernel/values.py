@@ -22,42 +22,26 @@ from typing import (
     overload,
 )
 
-from ipistate.errors import EncodeError, ImmutableError, json_path, preview
+from ipistate.errors import EncodeError, json_path, preview
+from ipistate.kernel.immutable import Immutable, Refusing, refuse
+from ipistate.kernel.limits import (
+    MAX_DEPTH,
+    Path,
+    checked_number,
+    depth,
+    too_deep,
+    whole_text,
+)
 
-
-MAX_DEPTH: Final = 200
-"""Containers inside one another that a value may have (``[[1]]`` has two)."""
-
-MAX_INTEGER_DIGITS: Final = 4300
-"""Decimal digits of the longest integer (CPython's own default limit)."""
-
-_INTEGER_BOUND: Final = 10**MAX_INTEGER_DIGITS
-_INFINITY: Final = float("inf")
-_CONTAINERS: Final = (dict, list)
 
 # The mutators of the base classes, for the moment before a container is handed out.
 fill_object: Final[Callable[[dict[str, Any], Mapping[str, Any]], None]] = dict[
     str, Any
 ].update
 fill_array: Final[Callable[[list[Any], Iterable[Any]], None]] = list[Any].extend
-_set_member: Final[Callable[[dict[str, Any], str, Any], None]] = dict[
-    str, Any
-].__setitem__
-_set_element: Final[Callable[[list[Any], int, Any], None]] = list[Any].__setitem__
-_append: Final[Callable[[list[Any], Any], None]] = list[Any].append
 
 
-_Refusing: TypeAlias = Callable[..., NoReturn]
-
-
-def _refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
-    kind = type(self).__name__
-    raise ImmutableError(
-        "immutable", f"{kind} is immutable; thaw() gives a copy that can be changed"
-    )
-
-
-class JsonObject(dict[str, "JsonValue"]):
+class JsonObject(Immutable, dict[str, "JsonValue"]):
     """An immutable JSON object: an insertion-ordered ``dict`` without its mutators.
 
     Args:
@@ -68,7 +52,7 @@ class JsonObject(dict[str, "JsonValue"]):
         TypeError: ``members`` is neither a mapping nor pairs (as for ``dict``).
     """
 
-    # Filled by codec.render; a memo of a pure function, so sharing it is harmless.
+    # Filled by render(); a memo of a pure function, so sharing it is harmless.
     __slots__ = ("text_memo",)
 
     text_memo: str
@@ -84,14 +68,14 @@ class JsonObject(dict[str, "JsonValue"]):
     def __init_subclass__(cls) -> NoReturn:
         raise TypeError("JsonObject cannot be subclassed: it would not survive storage")
 
-    __setitem__: ClassVar[_Refusing] = _refuse
-    __delitem__: ClassVar[_Refusing] = _refuse
-    __ior__: ClassVar[_Refusing] = _refuse
-    clear: ClassVar[_Refusing] = _refuse
-    pop: ClassVar[_Refusing] = _refuse
-    popitem: ClassVar[_Refusing] = _refuse
-    setdefault: ClassVar[_Refusing] = _refuse
-    update: ClassVar[_Refusing] = _refuse
+    __setitem__: ClassVar[Refusing] = refuse
+    __delitem__: ClassVar[Refusing] = refuse
+    __ior__: ClassVar[Refusing] = refuse
+    clear: ClassVar[Refusing] = refuse
+    pop: ClassVar[Refusing] = refuse
+    popitem: ClassVar[Refusing] = refuse
+    setdefault: ClassVar[Refusing] = refuse
+    update: ClassVar[Refusing] = refuse
 
     def __or__(self, other: Any) -> JsonObject:  # type: ignore[override]
         if not is_object(other):
@@ -107,21 +91,12 @@ class JsonObject(dict[str, "JsonValue"]):
         # Equal objects may differ in order, so the hash must not depend on it.
         return hash(frozenset(self.items()))
 
-    def copy(self) -> Self:
-        """Return the object itself: it cannot change."""
-        return self
-
-    __copy__ = copy
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
-
     def __reduce__(self) -> tuple[Callable[..., JsonObject], tuple[object]]:
         # What was checked once is not checked again for every world that shares it.
         return trusted_object, (dict(self),)
 
 
-class JsonArray(list["JsonValue"]):
+class JsonArray(Immutable, list["JsonValue"]):
     """An immutable JSON array: a ``list`` without its mutators.
 
     A list and not a tuple, because ``[1] == (1,)`` is false and because replies show
@@ -146,18 +121,18 @@ class JsonArray(list["JsonValue"]):
     def __init_subclass__(cls) -> NoReturn:
         raise TypeError("JsonArray cannot be subclassed: it would not survive storage")
 
-    __setitem__: ClassVar[_Refusing] = _refuse
-    __delitem__: ClassVar[_Refusing] = _refuse
-    __iadd__: ClassVar[_Refusing] = _refuse
-    __imul__: ClassVar[_Refusing] = _refuse
-    append: ClassVar[_Refusing] = _refuse
-    extend: ClassVar[_Refusing] = _refuse
-    insert: ClassVar[_Refusing] = _refuse
-    remove: ClassVar[_Refusing] = _refuse
-    pop: ClassVar[_Refusing] = _refuse
-    clear: ClassVar[_Refusing] = _refuse
-    sort: ClassVar[_Refusing] = _refuse
-    reverse: ClassVar[_Refusing] = _refuse
+    __setitem__: ClassVar[Refusing] = refuse
+    __delitem__: ClassVar[Refusing] = refuse
+    __iadd__: ClassVar[Refusing] = refuse
+    __imul__: ClassVar[Refusing] = refuse
+    append: ClassVar[Refusing] = refuse
+    extend: ClassVar[Refusing] = refuse
+    insert: ClassVar[Refusing] = refuse
+    remove: ClassVar[Refusing] = refuse
+    pop: ClassVar[Refusing] = refuse
+    clear: ClassVar[Refusing] = refuse
+    sort: ClassVar[Refusing] = refuse
+    reverse: ClassVar[Refusing] = refuse
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> JsonValue: ...
@@ -181,15 +156,6 @@ class JsonArray(list["JsonValue"]):
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self))
-
-    def copy(self) -> Self:
-        """Return the array itself: it cannot change."""
-        return self
-
-    __copy__ = copy
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
 
     def __reduce__(self) -> tuple[Callable[..., JsonArray], tuple[object]]:
         return trusted_array, (list(self),)
@@ -219,47 +185,6 @@ def trusted_array(elements: Iterable[JsonValue]) -> JsonArray:
     """Freeze a shallow iterable whose elements are frozen already; checks nothing."""
     new = list.__new__(JsonArray)
     fill_array(new, elements)
-    return new
-
-
-def with_member(
-    members: Mapping[str, JsonValue], name: str, value: JsonValue
-) -> JsonObject:
-    """Copy an object of frozen values with one member set.
-
-    A name that is there keeps its position, a new one goes last.
-    """
-    new = dict.__new__(JsonObject)
-    fill_object(new, members)
-    _set_member(new, name, value)
-    return new
-
-
-def with_members(
-    members: Mapping[str, JsonValue], changes: Mapping[str, JsonValue]
-) -> JsonObject:
-    """Copy an object of frozen values with several members set, one after another."""
-    new = dict.__new__(JsonObject)
-    fill_object(new, members)
-    fill_object(new, changes)
-    return new
-
-
-def with_element(
-    elements: Iterable[JsonValue], index: int, value: JsonValue
-) -> JsonArray:
-    """Copy an array of frozen values with the element at a valid index set."""
-    new = list.__new__(JsonArray)
-    fill_array(new, elements)
-    _set_element(new, index, value)
-    return new
-
-
-def with_addition(elements: Iterable[JsonValue], value: JsonValue) -> JsonArray:
-    """Copy an array of frozen values with one more at its end."""
-    new = list.__new__(JsonArray)
-    fill_array(new, elements)
-    _append(new, value)
     return new
 
 
@@ -317,51 +242,7 @@ def identical(left: JsonValue, right: JsonValue) -> bool:
     return not isinstance(left, float) or copysign(1, left) == copysign(1, right)  # type: ignore[arg-type]
 
 
-def whole_text(text: str) -> str:
-    """Join a high and a low surrogate that stand together into their one character.
-
-    Written as JSON they are that character, so keeping them apart would not survive
-    storage. Unpaired surrogates stay.
-    """
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        units = text.encode("utf-16-le", "surrogatepass")
-        return units.decode("utf-16-le", "surrogatepass")
-    return text
-
-
-def depth(value: JsonValue) -> int:
-    """Count the containers inside one another: 0 for a scalar, 2 for ``[[1]]``."""
-    if isinstance(value, dict):
-        parts: Iterable[JsonValue] = value.values()
-    elif isinstance(value, list):
-        parts = value
-    else:
-        return 0
-    deepest = 0
-    for part in parts:
-        if part.__class__ is not str and isinstance(part, _CONTAINERS):
-            deepest = max(deepest, depth(part))
-    return deepest + 1
-
-
-def check_depth(value: JsonValue) -> None:
-    """Refuse a value that unchecked operations have nested too deeply.
-
-    Raises:
-        EncodeError: ``too_deep``.
-    """
-    if depth(value) > MAX_DEPTH:
-        raise _too_deep(())
-
-
-_Path: TypeAlias = tuple[str | int, ...]
-
-
-def _frozen(value: Any, path: _Path, level: int) -> JsonValue:
+def _frozen(value: Any, path: Path, level: int) -> JsonValue:
     kind: Any = value.__class__
     if kind is str:
         return whole_text(value)
@@ -373,21 +254,21 @@ def _frozen(value: Any, path: _Path, level: int) -> JsonValue:
         return trusted_array(_frozen_elements(value, path, level))
     if kind is JsonObject or kind is JsonArray:
         return _shared(value, path, level)
-    return _frozen_number(value, path)
+    return cast("JsonValue", checked_number(value, path))
 
 
-def _shared(value: JsonObject | JsonArray, path: _Path, level: int) -> JsonValue:
+def _shared(value: JsonObject | JsonArray, path: Path, level: int) -> JsonValue:
     # Its depth is within the limit, but it may stand below other containers.
     if level - 1 + depth(value) > MAX_DEPTH:
-        raise _too_deep(path)
+        raise too_deep(path)
     return value
 
 
 def _frozen_members(
-    members: dict[Any, object], path: _Path, level: int
+    members: dict[Any, object], path: Path, level: int
 ) -> dict[str, JsonValue]:
     if level > MAX_DEPTH:
-        raise _too_deep(path)
+        raise too_deep(path)
     frozen: dict[str, JsonValue] = {}
     for name, member in members.items():
         if type(name) is not str:
@@ -402,35 +283,14 @@ def _frozen_members(
 
 
 def _frozen_elements(
-    elements: Iterable[object], path: _Path, level: int
+    elements: Iterable[object], path: Path, level: int
 ) -> list[JsonValue]:
     if level > MAX_DEPTH:
-        raise _too_deep(path)
+        raise too_deep(path)
     frozen: list[JsonValue] = []
     for index, element in enumerate(elements):
         frozen.append(_frozen(element, (*path, index), level + 1))
     return frozen
-
-
-def _frozen_number(value: object, path: _Path) -> JsonValue:
-    if type(value) is int:
-        if -_INTEGER_BOUND < value < _INTEGER_BOUND:
-            return value
-        code, message = "integer_too_large", f"over {MAX_INTEGER_DIGITS} digits"
-    elif type(value) is float:
-        if -_INFINITY < value < _INFINITY:
-            return value
-        code, message = "not_finite", "JSON has no NaN and no infinities"
-    else:
-        code = "unsupported_type"
-        message = f"JSON cannot carry {type(value).__module__}.{type(value).__name__}"
-    raise EncodeError(code, message, json_path(path), preview(value))
-
-
-def _too_deep(path: _Path) -> EncodeError:
-    return EncodeError(
-        "too_deep", f"more than {MAX_DEPTH} levels of nesting", json_path(path[:8])
-    )
 
 
 _FROZEN: Final = frozenset((str, bool, type(None), JsonObject, JsonArray))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ipistate.errors import IpiStateError, SchemaError, json_path, preview
+from ipistate.errors import DataError, SchemaError, json_path, preview
 from ipistate.kernel import (
     EMPTY_ARRAY,
     Environment,
@@ -180,7 +180,7 @@ def _adopted(name: str, part: Any, adopt: Adopt) -> Any:
 def _below(path: tuple[str | int, ...], adopt: Adopt, part: Any) -> Any:
     try:
         return adopt(part)
-    except IpiStateError as error:
+    except DataError as error:
         raise error.below(*path) from None
 
 

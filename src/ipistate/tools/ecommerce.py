@@ -11,7 +11,7 @@ from ipistate.tools.filters import ci_field_first, eq, phrase, select
 from ipistate.tools.keys import json_key
 from ipistate.tools.registry import tool
 from ipistate.tools.row import Row
-from ipistate.tools.semantics import text, walk
+from ipistate.tools.semantics import Absent, find, text, walk
 from ipistate.tools.world import (
     Change,
     assign,
@@ -116,10 +116,9 @@ def update_order_status(
 
 def add_order_note(world: JsonObject, order_id: JsonValue, note: JsonValue) -> Change:
     """Add a note to an order."""
-    changed = revise(world, "orders", order_id, lambda row: join(row, "notes", note))
-    if changed is None:
-        return world, f"Error: Order {text(order_id)} not found."
-    return changed, f"Note added to order {text(order_id)}."
+    where = ("orders", "Order", order_id)
+    reply = f"Note added to order {text(order_id)}."
+    return revise(world, where, lambda row: {"notes": join(row, "notes", note)}, reply)
 
 
 def search_products(
@@ -158,13 +157,14 @@ def process_refund(
     """Process a refund, or open and process a new one."""
     reply = f"Refund {text(refund_id)} processed for ${text(amount)}."
     why = truthy(reason=reason, admin_notes=admin_notes)
-    key = json_key(table(world, "refunds"), refund_id)
-    done = {"status": "processed", "amount": amount, **why}
-    changed = revise(world, "refunds", key, lambda row: assign(row, done))
-    if changed is None:
+    refunds = table(world, "refunds")
+    key = json_key(refunds, refund_id)
+    found = find(refunds, key)
+    if isinstance(found, Absent):
         new = record(refund_id=refund_id, amount=amount, status="processed", **why)
-        changed = put_back(world, "refunds", key, new)
-    return changed, reply
+        return put_back(world, "refunds", key, new), reply
+    row = assign(found, {"status": "processed", "amount": amount, **why})
+    return put_back(world, "refunds", key, row), reply
 
 
 def create_support_ticket(

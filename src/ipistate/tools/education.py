@@ -10,7 +10,7 @@ from ipistate.kernel import JsonObject, JsonValue
 from ipistate.tools.filters import Test, ci, ci_field_first, equals, select, sub
 from ipistate.tools.registry import tool
 from ipistate.tools.row import Row
-from ipistate.tools.semantics import ABSENT, field, find, lower, text, walk
+from ipistate.tools.semantics import Absent, field, find, lower, text, walk
 from ipistate.tools.world import (
     Change,
     assign,
@@ -141,10 +141,10 @@ def adjust_financial_aid(
 ) -> Change:
     """Change a financial aid record."""
     found = find(table(world, "financial_aid"), aid_id)
-    if found is ABSENT:
+    if isinstance(found, Absent):
         return world, not_found("Financial aid record", aid_id)
     members = given(amount=amount, status=status, reviewer_notes=reviewer_notes)
-    row = assign(found, members)  # type: ignore[arg-type]
+    row = assign(found, members)
     if not members:
         return world, row
     return put_back(world, "financial_aid", aid_id, row), row
@@ -213,12 +213,10 @@ def update_student_advisor_notes(
     world: JsonObject, student_id: JsonValue, notes: JsonValue
 ) -> Change:
     """Add advisor notes to a student's record."""
-    changed = revise(
-        world, "students", student_id, lambda row: join(row, "advisor_notes", notes)
-    )
-    if changed is None:
-        return world, f"Error: Student {text(student_id)} not found."
-    return changed, f"Advisor notes updated for student {text(student_id)}."
+    where = ("students", "Student", student_id)
+    reply = f"Advisor notes updated for student {text(student_id)}."
+    name = "advisor_notes"
+    return revise(world, where, lambda row: {name: join(row, name, notes)}, reply)
 
 
 EDUCATION: Final = (

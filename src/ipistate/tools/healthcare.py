@@ -100,12 +100,10 @@ def update_patient_chart(
 ) -> Change:
     """Add clinical notes to a patient's chart."""
     need(world, "patients")
-    changed = revise(
-        world, "patients", patient_id, lambda row: join(row, "chart_notes", notes)
-    )
-    if changed is None:
-        return world, f"Error: Patient {text(patient_id)} not found."
-    return changed, f"Chart updated for patient {text(patient_id)}."
+    where = ("patients", "Patient", patient_id)
+    reply = f"Chart updated for patient {text(patient_id)}."
+    name = "chart_notes"
+    return revise(world, where, lambda row: {name: join(row, name, notes)}, reply)
 
 
 def get_schedule(world: JsonObject, date: JsonValue) -> Change:

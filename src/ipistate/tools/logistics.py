@@ -27,7 +27,6 @@ from ipistate.tools.world import (
     enlist,
     given,
     look_up,
-    place,
     put_back,
     record,
     revise,
@@ -233,15 +232,13 @@ def adjust_warehouse_quantity(
     world: JsonObject, inventory_id: JsonValue, adjustment: JsonValue
 ) -> Change:
     """Add to, or take from, an inventory item's quantity."""
+    where = ("warehouse_inventories", "Inventory item", inventory_id)
+    reply = f"Inventory {text(inventory_id)} quantity adjusted by {text(adjustment)}."
 
-    def adjusted(row: JsonValue) -> JsonValue:
-        return place(row, "quantity", add(field(row, "quantity", 0), adjustment))
+    def adjusted(row: JsonValue) -> dict[str, JsonValue]:
+        return {"quantity": add(field(row, "quantity", 0), adjustment)}
 
-    changed = revise(world, "warehouse_inventories", inventory_id, adjusted)
-    if changed is None:
-        return world, f"Error: Inventory item {text(inventory_id)} not found."
-    shown = f"Inventory {text(inventory_id)} quantity adjusted by {text(adjustment)}."
-    return changed, shown
+    return revise(world, where, adjusted, reply)
 
 
 LOGISTICS: Final = (

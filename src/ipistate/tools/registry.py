@@ -47,6 +47,11 @@ class Tool:
     ignores_unknown: bool = attrs.field(repr=False)
     checks: tuple[ArgumentCheck, ...] = attrs.field(default=(), repr=False)
     """What the arguments have to pass before the tool runs; see ``strict``."""
+    keeps_depth: bool = attrs.field(default=False, repr=False)
+    """The function stores by ``world`` only, which measures what it puts in.
+
+    Where it is false, the world that the function returns is measured as a whole.
+    """
     known: frozenset[str] = attrs.field(
         init=False,
         repr=False,

@@ -14,6 +14,7 @@ from ipistate.kernel import (
     JsonArray,
     JsonObject,
     JsonValue,
+    concatenated,
     encode,
     whole_text,
 )
@@ -182,7 +183,7 @@ def add(left: JsonValue, right: JsonValue) -> JsonValue:
         except OverflowError:
             raise _too_large() from None
     if isinstance(left, str) and isinstance(right, str):
-        return whole_text(left + right)
+        return concatenated(left, right)
     if isinstance(left, list) and isinstance(right, list):
         return JsonArray([*left, *right])
     if isinstance(left, _SEQUENCE):

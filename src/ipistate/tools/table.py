@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 from ipistate.tools import (
     ecommerce,
     education,
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from ipistate.tools.registry import Tool
     from ipistate.tools.row import Row
 
-TOOLS: Final[Mapping[str, Tool]] = table_of(
+_GROUPS: Final = (
     healthcare.HEALTHCARE,
     hr.HR,
     ecommerce.ECOMMERCE,
@@ -36,6 +38,10 @@ TOOLS: Final[Mapping[str, Tool]] = table_of(
     logistics.LOGISTICS,
     real_estate.REAL_ESTATE,
     MESSAGING,
+)
+
+TOOLS: Final[Mapping[str, Tool]] = table_of(
+    [attrs.evolve(one, keeps_depth=True) for group in _GROUPS for one in group]
 )
 """Every tool by name; the default table of ``call_tool``."""
 

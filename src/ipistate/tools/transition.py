@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, cast
+from typing import cast
 
 import attrs
 
@@ -20,10 +20,6 @@ from ipistate.tools.binding import bind
 from ipistate.tools.registry import Tool
 from ipistate.tools.semantics import Refused, type_name
 from ipistate.tools.table import TOOLS
-
-
-# Built-in functions nest nothing deeper than a world may be, also under other names.
-_MEASURED: Final = frozenset(one.run for one in TOOLS.values())
 
 
 def _frozen_arguments(members: Mapping[str, object]) -> JsonObject:
@@ -83,7 +79,7 @@ def call_tool(
     Raises:
         EncodeError: ``arguments`` are not JSON, which no model can send.
     """
-    given = freeze(arguments)
+    given = arguments if arguments.__class__ is JsonObject else freeze(arguments)
     tool = tools.get(name)
     if tool is None:
         return Transition(environment, f"Unknown tool: {name}")
@@ -91,13 +87,13 @@ def call_tool(
         message = f"arguments must be an object, not {type_name(given)}"
         return _failed(environment, name, "TypeError", message)
     try:
+        changed = environment
         bound = bind(tool, given)
         for check in tool.checks:
             check(bound)
         document, reply = tool.run(environment.document, **bound)
-        changed = _checked(environment, document)
-        if tool.run not in _MEASURED:
-            check_depth(changed.document)
+        if document is not environment.document:
+            changed = Environment(document if tool.keeps_depth else _measured(document))
         output = reply if isinstance(reply, str) else render(reply)
     except Refused as refused:
         return _failed(environment, name, refused.kind, refused.message)
@@ -106,13 +102,12 @@ def call_tool(
     return Transition(changed, output)
 
 
-def _checked(environment: Environment, document: JsonObject) -> Environment:
-    if document is environment.document:
-        return environment
+def _measured(document: JsonObject) -> JsonObject:
+    # A user's tool may build plain data; what is not JSON is refused with its path.
     if document.__class__ is not JsonObject:
-        # A user's tool may build plain data; what is not JSON is refused with its path.
-        return Environment.of(document)
-    return Environment(document)
+        return cast("JsonObject", freeze(document))
+    check_depth(document)
+    return document
 
 
 def _text_of(error: Exception) -> str:

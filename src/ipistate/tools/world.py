@@ -25,13 +25,12 @@ from ipistate.kernel import (
     with_members,
 )
 from ipistate.tools.semantics import (
-    ABSENT,
+    Absent,
     Refused,
     add,
     find,
     index_of,
     no_attribute,
-    required,
     text,
     type_name,
 )
@@ -51,7 +50,9 @@ def table(world: JsonObject, collection: str) -> JsonValue:
 
 def need(world: JsonObject, collection: str) -> JsonValue:
     """Return a collection that must be there (``need C``)."""
-    return required(world, collection)
+    if collection in world:
+        return world[collection]
+    raise Refused("KeyError", f"'{collection}'")
 
 
 def place(container: JsonValue, key: JsonValue, value: JsonValue) -> JsonValue:
@@ -80,6 +81,16 @@ def push(container: JsonValue, value: JsonValue) -> JsonArray:
     raise no_attribute(container, "append")
 
 
+def _storable(value: JsonValue, level: int) -> JsonValue:
+    # Frozen, and not too deep below so many containers; texts are both.
+    if value.__class__ is str:
+        return value
+    frozen = as_json(value)
+    if level + depth(frozen) > MAX_DEPTH:
+        raise Refused("ValueError", f"more than {MAX_DEPTH} levels of nesting")
+    return frozen
+
+
 def with_collection(
     world: JsonObject, collection: str, content: JsonValue, put: JsonValue, level: int
 ) -> JsonObject:
@@ -88,30 +99,36 @@ def with_collection(
     Args:
         world: The world before.
         collection: Its name; a new one becomes the last member.
-        content: The changed collection.
+        content: The changed collection, frozen.
         put: The part of it that is new, whose nesting is checked.
         level: How many containers stand above ``put``.
     """
-    if level + depth(put) > MAX_DEPTH:
-        raise Refused("ValueError", f"more than {MAX_DEPTH} levels of nesting")
-    return with_member(world, collection, as_json(content))
+    _storable(put, level)
+    return with_member(world, collection, content)
 
 
 def assign(row: JsonValue, members: Mapping[str, JsonValue]) -> JsonValue:
-    """Return a record with fields set as given (``set rec.f v``)."""
-    if members and isinstance(row, dict):
-        return with_members(row, {n: as_json(value) for n, value in members.items()})
-    for name, value in members.items():
-        row = place(row, name, value)
-    return row
+    """Return a record of a table with fields set as given (``set rec.f v``)."""
+    if not members:
+        return row
+    if isinstance(row, dict):
+        return with_members(row, {n: _storable(v, 3) for n, v in members.items()})
+    # Nothing else has fields, so the first one is refused.
+    name, value = next(iter(members.items()))
+    return place(row, name, value)
 
 
 def join(row: JsonValue, name: str, addition: JsonValue) -> JsonValue:
-    """Return a record with a line added to a text field (``join rec.f v``)."""
+    """Return a record's text field with a line added to it (``join rec.f v``)."""
     if not isinstance(row, dict):
         raise no_attribute(row, "get")
     old = row.get(name)
-    return place(row, name, add(add(old, "\n"), addition) if old else addition)
+    if not old:
+        return addition
+    if isinstance(old, str) and isinstance(addition, str):
+        # Both are whole, and the newline keeps them apart: nothing to check, one copy.
+        return f"{old}\n{addition}"
+    return add(add(old, "\n"), addition)
 
 
 def not_found(noun: str, key: JsonValue) -> JsonObject:
@@ -122,7 +139,7 @@ def not_found(noun: str, key: JsonValue) -> JsonObject:
 def look_up(container: JsonValue, key: JsonValue, noun: str) -> JsonValue:
     """Return a record, or the reply that says it is not there."""
     found = find(container, key)
-    return not_found(noun, key) if found is ABSENT else found  # type: ignore[return-value]
+    return not_found(noun, key) if isinstance(found, Absent) else found
 
 
 def put_back(
@@ -135,15 +152,26 @@ def put_back(
 
 def revise(
     world: JsonObject,
-    collection: str,
-    key: JsonValue,
-    change: Callable[[JsonValue], JsonValue],
-) -> JsonObject | None:
-    """Change one record of a table; None if it is not there (``find`` and ``set``)."""
-    found = find(table(world, collection), key)
-    if found is ABSENT:
-        return None
-    return put_back(world, collection, key, change(found))  # type: ignore[arg-type]
+    where: tuple[str, str, JsonValue],
+    change: Callable[[JsonValue], Mapping[str, JsonValue]],
+    reply: str,
+) -> Change:
+    """Set the fields that ``change`` makes of a record, and reply (``find``, ``set``).
+
+    Args:
+        world: The world before.
+        where: The record's collection, what it is called in replies, and its key.
+        change: What is set, computed from the record.
+        reply: The answer, unless the record is not there.
+    """
+    collection, noun, key = where
+    content = world.get(collection, EMPTY_OBJECT)
+    row = find(content, key)
+    if isinstance(row, Absent):
+        return world, f"Error: {noun} {text(key)} not found."
+    # What stays of the record was measured when it came into the world.
+    changed = place(content, key, assign(row, change(row)))
+    return with_member(world, collection, changed), reply
 
 
 def update(
@@ -153,11 +181,7 @@ def update(
     reply: str,
 ) -> Change:
     """Set fields of the record at ``(collection, noun, key)`` and reply."""
-    collection, noun, key = where
-    changed = revise(world, collection, key, lambda row: assign(row, members))
-    if changed is None:
-        return world, f"Error: {noun} {text(key)} not found."
-    return changed, reply
+    return revise(world, where, lambda _: members, reply)
 
 
 def create(
