@@ -115,14 +115,38 @@ async def test_time_is_bounded(pipe):
 
     body = b"x" * 2**25 if pipe == "stuck" else b""
     bounds = Bounds(size=9, total=60.0, connect=0.05, read=0.05)
+    clock = asyncio.get_running_loop().time
     async with (
         Loopback({"h.test": app}) as network,
         HttpClient(resolver=network) as client,
     ):
+        began = clock()
         with pytest.raises(HttpError) as caught:
             await client.send("POST", "http://h.test", "/", body, bounds=bounds)
 
     assert "timed_out" == caught.value.code
+    assert clock() - began < 30
+
+
+async def test_senseless_chunks_behind_good_ones_do_not_stop_the_clock():
+    """The library waits without end for what follows them; the bound on reading does not."""
+    large = 2**21  # more than what is read at once, so that the head is read before
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        part = {"type": "http.response.body", "body": b"x" * large}
+        await send(part | {"more_body": True})
+        scope["transport"].write(b"zz\r\n{")
+        await asyncio.Event().wait()
+
+    bounds = Bounds(size=2 * large, total=60.0, connect=5.0, read=0.5)
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    with pytest.raises(HttpError) as caught:
+        await asked(app, bounds=bounds)
+
+    assert caught.value.code in {"timed_out", "broken"}
+    assert clock() - began < 30
 
 
 @pytest.mark.parametrize(("idle_seconds", "connections"), [(4.0, 1), (0, 3)])
