@@ -71,12 +71,17 @@ from ipistate.protocol.records import (
     read_manifest,
     read_record,
 )
-from ipistate.protocol.session_id import check_session_id, is_session_id
+from ipistate.protocol.session_id import (
+    MAX_SESSION_ID,
+    check_session_id,
+    is_session_id,
+)
 
 
 __all__ = [
     "KIND",
     "MAX_IDS",
+    "MAX_SESSION_ID",
     "OPERATIONS",
     "SAFE_NAME",
     "STATUS_OF",

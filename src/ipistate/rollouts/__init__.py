@@ -5,11 +5,11 @@
 
 from ipistate.rollouts.configuration import Configuration
 from ipistate.rollouts.connection import Server
+from ipistate.rollouts.lifecycle import RunOutcome, run
 from ipistate.rollouts.process import ServerProcess, serve
 from ipistate.rollouts.records import Records, RunFiles, opened
 from ipistate.rollouts.rollout import Rollout
-from ipistate.rollouts.run import RunOrder, RunOutcome, run
-from ipistate.rollouts.runner import Ending, Runner
+from ipistate.rollouts.runner import Ending, RunOrder, RunWatcher
 from ipistate.rollouts.tally import RunTally
 from ipistate.rollouts.tasks import TaskFile, open_tasks
 
@@ -23,7 +23,7 @@ __all__ = [
     "RunOrder",
     "RunOutcome",
     "RunTally",
-    "Runner",
+    "RunWatcher",
     "Server",
     "ServerProcess",
     "TaskFile",
