@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from ipistate.cli.files import NumberedLine
+from ipistate.cli.files import FileLine
 from ipistate.cli.replayed import replayed
 from ipistate.cli.rollouts import TaskIndex
 from ipistate.cli.verify import score
-from ipistate.demo.run import result_rows
+from ipistate.kernel.codec import encode
 
 
 pytestmark = pytest.mark.once
@@ -19,14 +19,13 @@ pytestmark = pytest.mark.once
 @pytest.fixture
 def rows(rollouts, recorded):
     """Return the result rows of the demo's own plan, without a server."""
-    recordings = {one.episode.rollout_id: recorded(one) for one in rollouts}
-    return [*result_rows(rollouts, recordings)]
+    return [encode(recorded(one).row) for one in rollouts]
 
 
 def test_all_rollouts_replay_and_score_the_same(rows):
     """No reply diverges, no call is refused, and every verdict is the stored one."""
     nowhere = TaskIndex()
-    again = [replayed(NumberedLine(1, row), nowhere) for row in rows]
+    again = [replayed(FileLine(1, row), nowhere) for row in rows]
 
     assert [("same", 0)] * 80 == [(one.status, one.renamed) for one in again]
     assert all(one.equal == one.calls for one in again)
@@ -43,7 +42,7 @@ def test_every_tampered_reply_is_found_at_its_call(rows):
             changed = json.loads(row)
             item = changed["response"]["output"][position]
             item["output"] = item["output"][:-2] + '!"}'
-            line = NumberedLine(1, json.dumps(changed).encode())
+            line = FileLine(1, json.dumps(changed).encode())
             again = replayed(line, TaskIndex())
 
             assert ("different", number) == (again.status, again.calls)

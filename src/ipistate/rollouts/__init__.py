@@ -3,8 +3,16 @@
 ``ipistate run`` is its command. Needs the extras ``client`` and ``server``.
 """
 
-from ipistate.rollouts.configuration import Configuration
-from ipistate.rollouts.connection import Server
+from ipistate.rollouts.attempt import Attempt, close_request
+from ipistate.rollouts.boundary import Boundary
+from ipistate.rollouts.checkpoints import deadline, freeze
+from ipistate.rollouts.configuration import Configuration, Place
+from ipistate.rollouts.connection import (
+    Channel,
+    EpisodeClient,
+    Server,
+    ServerError,
+)
 from ipistate.rollouts.lifecycle import RunOutcome, run
 from ipistate.rollouts.process import ServerProcess, serve
 from ipistate.rollouts.records import Records, RunFiles, opened
@@ -15,8 +23,13 @@ from ipistate.rollouts.tasks import TaskFile, open_tasks
 
 
 __all__ = [
+    "Attempt",
+    "Boundary",
+    "Channel",
     "Configuration",
     "Ending",
+    "EpisodeClient",
+    "Place",
     "Records",
     "Rollout",
     "RunFiles",
@@ -25,8 +38,12 @@ __all__ = [
     "RunTally",
     "RunWatcher",
     "Server",
+    "ServerError",
     "ServerProcess",
     "TaskFile",
+    "close_request",
+    "deadline",
+    "freeze",
     "open_tasks",
     "opened",
     "run",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import attrs
 
-from ipistate.agents import PolicyError
+from ipistate.agents import AgentState, PolicyError
 from ipistate.kernel import JsonObject
 from ipistate.rollouts.attempt import Attempt
 from ipistate.rollouts.checkpoints import FAILURES
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from ipistate.agents import AgentState, Policy
+    from ipistate.agents import Policy
     from ipistate.rollouts.boundary import Boundary
     from ipistate.rollouts.checkpoints import Checkpoints
     from ipistate.rollouts.connection import Server
@@ -178,7 +178,7 @@ class Runner:
             self._in_a_row = 0
 
     def _attempt(self, rollout: Rollout, channel: Channel) -> Attempt:
-        cookies = rollout.state.cookies if rollout.state else {}
+        cookies = (rollout.state or AgentState()).cookies
         place, policies = rollout.place, self.order.policies
         return Attempt(
             rollout=rollout,
