@@ -10,7 +10,7 @@ from acting import call, saying, words
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.agents.agent_state import AgentState, HeldCodec
+from ipistate.agents.agent_state import AgentState, AgentStateCodec
 from ipistate.agents.conversation import (
     ROUTES,
     Ask,
@@ -70,7 +70,7 @@ def test_every_call_is_answered_once_in_order(replies, max_steps):
 def test_a_conversation_from_storage_goes_on_the_same(replies):
     """At every step the stored conversation is the same, and so is what comes next."""
     _, _, history = play(replies)
-    codec = HeldCodec()
+    codec = AgentStateCodec()
     for said in history:
         held = AgentState(conversation=said, cookies=JsonObject({"a": "b"}))
         text = codec.encode(held)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from time import perf_counter, thread_time
@@ -15,12 +15,12 @@ from typing import Any
 
 from report import Row, duration
 
-from ipistate.demo.trace import output_items
+from ipistate.agents.new_items import NewItems
 from ipistate.generate import generate
 from ipistate.kernel.codec import encode
 from ipistate.kernel.values import JsonObject, trusted_object
 from ipistate.report.chunk import ReportLine, chunk
-from ipistate.tools.transition import replay
+from ipistate.tools.transition import ToolCall, replay
 
 
 ROLLOUTS = 10_000
@@ -49,9 +49,18 @@ def _rollouts() -> Iterator[bytes]:
         calls = ways[number % 2]
         done = replay(one.task.environment, calls)
         replies = [encode(JsonObject({"output": each.output})) for each in done]
-        response = {"object": "response", "output": list(output_items(calls, replies))}
+        response = {"object": "response", "output": _spoken(calls, replies)}
         task = {**one.task.to_document(), "_ng_task_index": number}
         yield encode(trusted_object({**task, "response": JsonObject(response)}))
+
+
+def _spoken(calls: Sequence[ToolCall], replies: Iterable[bytes]) -> list[JsonObject]:
+    said: list[JsonObject] = []
+    for call, reply in zip(calls, replies, strict=True):
+        item = NewItems(said).function_call(None, call.name, call.arguments)
+        answer = {"type": "function_call_output", "call_id": item["call_id"]}
+        said += [item, JsonObject({**answer, "output": reply.decode()})]
+    return said
 
 
 def _alone(stored: Path) -> Row:

@@ -25,8 +25,9 @@ from ipistate.kernel.codec import encode
 from ipistate.kernel.values import JsonObject
 from ipistate.policies import ScriptedPolicy, Scripts
 from ipistate.rollouts.configuration import Configuration
+from ipistate.rollouts.lifecycle import RunOutcome, run
 from ipistate.rollouts.records import RunFiles, opened
-from ipistate.rollouts.run import RunOrder, RunOutcome, run
+from ipistate.rollouts.runner import RunOrder
 from ipistate.rollouts.tasks import TaskFile, open_tasks
 from ipistate.scoring.trajectories import by_row
 
@@ -141,14 +142,13 @@ async def _runner(
     )
     order = RunOrder(
         tasks=tasks,
-        configuration=configuration,
         policies=(policy,),
         concurrency=_CONCURRENCY,
         url=f"http://127.0.0.1:{server.port}",
     )
     files = RunFiles(folder / f"rows-{number}.jsonl")
     with opened(files, configuration, resume=False) as records:
-        outcome = await run(order, records, _Nobody())  # type: ignore[arg-type]
+        outcome = await run(order, records, _Nobody(), asyncio.Event())  # type: ignore[arg-type]
     assert outcome.unfinished == 0, outcome
     return outcome
 

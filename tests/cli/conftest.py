@@ -7,22 +7,17 @@ import json
 import pytest
 
 from click.testing import CliRunner
+from local_server import recorded
 
 from ipistate.cli.app import cli
 from ipistate.demo.plan import plan
-from ipistate.demo.play import Recording
-from ipistate.demo.run import result_rows
 from ipistate.demo.scripts import builtin_scripts
-from ipistate.demo.trace import verify_request
 from ipistate.generate import builtin
 from ipistate.kernel.codec import encode
-from ipistate.kernel.values import JsonObject
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.records import EncodedStates, SessionRecord
-from ipistate.scoring.verify_request import VerifyRequest, verify_reply
 from ipistate.sessions.state import EnvironmentCodec
 from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
-from ipistate.tools.transition import replay
 
 
 @pytest.fixture
@@ -61,20 +56,11 @@ def write(tmp_path):
     return written
 
 
-def _recording(rollout):
-    calls = replay(rollout.task.environment, rollout.calls)
-    outputs = [encode(JsonObject({"output": done.output})) for done in calls]
-    request = VerifyRequest.from_document(verify_request(rollout, outputs))
-    verdict = encode(verify_reply(request, request.verdict()))
-    return Recording(replies=tuple(outputs), verdict=verdict)
-
-
 @pytest.fixture(scope="session")
 def stored():
     """Return the result rows of two rollouts of each of the first five rows."""
     rollouts = plan(builtin_scripts(), 10)
-    recordings = {one.episode.rollout_id: _recording(one) for one in rollouts}
-    return [json.loads(row) for row in result_rows(rollouts, recordings)]
+    return [json.loads(encode(recorded(one).row)) for one in rollouts]
 
 
 @pytest.fixture

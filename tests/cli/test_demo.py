@@ -8,9 +8,11 @@ import attrs
 import pytest
 
 from ipistate.cli import demo
-from ipistate.demo.changes import CollectionChange
-from ipistate.demo.connection import UnexpectedReplyError
+from ipistate.demo.outcome import CollectionChange
+from ipistate.demo.play import Recording
 from ipistate.generate import builtin
+from ipistate.kernel.values import JsonObject
+from ipistate.rollouts.connection import ServerError
 
 
 def test_tables_and_exit_code(run, tmp_path):
@@ -80,7 +82,7 @@ def test_demo_that_cannot_end(run, monkeypatch):
     """A server that refuses a control call ends the demo with one line."""
 
     async def fails(*_):
-        raise UnexpectedReplyError("unexpected_reply", "POST /commit answered 422")
+        raise ServerError("server_refused", "POST /commit answered 422")
 
     monkeypatch.setattr(demo, "run", fails)
     result = run("demo")
@@ -142,7 +144,7 @@ def test_report_file_that_cannot_be_written(run, monkeypatch, report, option):
     """A report that cannot be written is refused after the table was shown."""
 
     async def same(_, place, __):
-        place.keep_rows([b"{}"])
+        place.keep_rows([Recording(row=JsonObject())])
         return report
 
     monkeypatch.setattr(demo, "run", same)

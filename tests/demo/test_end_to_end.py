@@ -12,21 +12,23 @@ import sys
 import pytest
 
 from ipistate import Task
+from ipistate.agents.agent_state import AgentState
 from ipistate.coordination import CoordinationError
 from ipistate.demo import workplace
-from ipistate.demo.connection import Connection, UnexpectedReplyError
-from ipistate.demo.control import DemoControl
-from ipistate.demo.play import Recording, play_on, play_to_cut
-from ipistate.demo.run import run
+from ipistate.demo.play import Recording, play
+from ipistate.demo.retirement import refusal_code
 from ipistate.demo.scripts import generated_scripts
-from ipistate.protocol.episode import EpisodeId
+from ipistate.demo.story import run
 from ipistate.rollouts import process
+from ipistate.rollouts.checkpoints import freeze
+from ipistate.rollouts.connection import Channel, Server
 from ipistate.rollouts.process import ServerFailedError, ServerProcess, serve
 
 
 pytestmark = pytest.mark.once
 
 
+JSON = {"Content-Type": "application/json"}
 DEMO = [sys.executable, "-m", "ipistate", "demo"]
 
 
@@ -213,30 +215,14 @@ def test_server_that_does_not_start(run_async, tmp_path):
     assert b"2 workers" in log.read_bytes()
 
 
-async def _without_seed(log):
-    async with (
-        await ServerProcess.start(serve(), log) as server,
-        Connection(server.url, 1) as connection,
-    ):
-        await connection.episode(EpisodeId("r")).post("get_messages", b"{}")
-
-
-def test_refused_call(run_async, tmp_path):
-    """An answer that is not 200 is an error that names route and status."""
-    with pytest.raises(UnexpectedReplyError) as raised:
-        run_async(_without_seed(tmp_path / "log"))
-
-    assert "POST /ng-rollout/r/get_messages answered 400" in str(raised.value)
-
-
 async def _orphaned(rollout, log):
     async with (
         await ServerProcess.start(serve(), log) as server,
-        Connection(server.url, 1) as connection,
+        Channel(Server(server.url)) as channel,
     ):
-        begun = await play_to_cut(connection, rollout)
+        begun = await play(channel, rollout, end=rollout.cut)
         await server.kill()
-        return begun, await play_on(connection, rollout, begun)
+        return begun, await play(channel, rollout.next_attempt, begun)
 
 
 def test_episode_without_a_server(run_async, rollouts, tmp_path):
@@ -244,34 +230,38 @@ def test_episode_without_a_server(run_async, rollouts, tmp_path):
     rollout = next(one for one in rollouts if one.cut == 2)
     begun, ended = run_async(_orphaned(rollout, tmp_path / "log"))
 
-    assert (2, None) == (len(begun.replies), begun.fault)
+    assert (2, 2, None) == (len(begun.replies), begun.calls, begun.fault)
     assert begun.replies == ended.replies
-    assert ended.verdict is None
-    assert "ConnectError" in ended.fault
+    assert (None, None) == (ended.verdict, ended.row)
+    assert "server_unreachable" in ended.fault
 
 
 async def _strangers(rollout, log):
     async with (
         await ServerProcess.start(serve(), log) as server,
-        Connection(server.url, 1) as connection,
+        Channel(Server(server.url)) as channel,
     ):
-        return await play_on(connection, rollout, Recording())
+        held = Recording(state=AgentState())
+        return await play(channel, rollout.next_attempt, held)
 
 
 def test_episode_that_the_server_does_not_know(run_async, rollouts, tmp_path):
     """A cookie of no session is refused, and the refusal is the episode's fault."""
     ended = run_async(_strangers(rollouts[0], tmp_path / "log"))
 
-    assert "answered 400" in ended.fault
+    assert "is answered 400" in ended.fault
 
 
 async def _refusals(log):
     async with (
         await ServerProcess.start(serve(), log) as server,
-        Connection(server.url, 1) as connection,
+        Channel(Server(server.url)) as channel,
     ):
-        client = connection.episode(None)
-        return [await client.refusal(name, b"{}") for name in ("list_tools", "verify")]
+        answers = [
+            await channel.send("POST", f"/{name}", b"{}", JSON)
+            for name in ("list_tools", "verify")
+        ]
+        return [refusal_code(one.status, one.content) for one in answers]
 
 
 def test_refusals_have_a_code_or_a_status(run_async, tmp_path):
@@ -291,8 +281,8 @@ class Blocked:
 
 def test_checkpoint_that_is_blocked(run_async):
     """A server that cannot be frozen in time ends the demo with its reason."""
-    with pytest.raises(CoordinationError, match="step-1 is blocked"):
-        run_async(DemoControl(Blocked()).freeze("step-1"))
+    with pytest.raises(CoordinationError, match="step-1: the server is not prepared"):
+        run_async(freeze(Blocked(), "step-1"))
 
 
 async def _stubborn(log):
@@ -313,7 +303,7 @@ class Silent:
     def stage(self, name):
         """Do nothing."""
 
-    def advance(self, recording):
+    def advance(self):
         """Do nothing."""
 
 

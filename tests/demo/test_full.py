@@ -11,9 +11,9 @@ import sys
 import attrs
 import pytest
 
-from ipistate.demo.full import run_full
 from ipistate.demo.plan import plan
 from ipistate.demo.scripts import builtin_scripts
+from ipistate.demo.story import run_full
 from ipistate.demo.workplace import Workplace
 from ipistate.kernel.codec import encode
 from ipistate.kernel.values import freeze
@@ -31,7 +31,7 @@ class Silent:
     def stage(self, name):
         """Do nothing."""
 
-    def advance(self, recording):
+    def advance(self):
         """Do nothing."""
 
 
@@ -61,19 +61,20 @@ def test_nothing_is_lost_doubled_or_different(report):
 
 def test_both_servers_were_killed(report):
     """Each checkpoint's server died of SIGKILL, and another process restored it."""
-    assert {-signal.SIGKILL} == {report.first.status, report.second.status}
-    assert report.first.pid != report.second.pid
-    assert (12, 12) == (report.first.sessions, report.second.sessions)
+    assert [-signal.SIGKILL] * 2 == [crash.status for crash in report.crashes]
+    assert 3 == len({report.fresh_pid, *(crash.pid for crash in report.crashes)})
+    assert [12, 12] == [crash.sessions for crash in report.crashes]
 
 
 def test_what_nobody_has_continued_is_carried_forward(report):
     """The second checkpoint has the first one's sessions, byte for byte, as attempt 1."""
-    first = sorted(report.first.committed)
+    one, other = report.crashes
+    first = sorted(one.committed)
 
     assert 12 == report.carried == len(first)
-    assert [f"{key}-a1" for key in first] == sorted(report.second.committed)
-    assert [f"{key}-a1" for key in first] == sorted(report.first.restored)
-    assert [f"{key}-a2" for key in first] == sorted(report.second.restored)
+    assert [f"{key}-a1" for key in first] == sorted(other.committed)
+    assert [f"{key}-a1" for key in first] == sorted(one.restored)
+    assert [f"{key}-a2" for key in first] == sorted(other.restored)
 
 
 def test_retired_attempts_are_refused_until_they_are_forgotten(report):
@@ -107,7 +108,8 @@ def _worse(report, **changed):
 
 
 def _second(report, **changed):
-    return attrs.evolve(report, second=attrs.evolve(report.second, **changed))
+    first, second = report.crashes
+    return attrs.evolve(report, crashes=(first, attrs.evolve(second, **changed)))
 
 
 def _retired(report, **changed):
@@ -122,9 +124,11 @@ def _retired(report, **changed):
         lambda r: _worse(
             r, outcomes=(attrs.evolve(r.outcomes[0], difference="x"), *r.outcomes[1:])
         ),
-        lambda r: _second(r, committed=r.second.committed[1:]),
-        lambda r: _second(r, restored=r.second.restored[1:]),
-        lambda r: _second(r, restored=(*r.second.restored, r.second.restored[0])),
+        lambda r: _second(r, committed=r.crashes[1].committed[1:]),
+        lambda r: _second(r, restored=r.crashes[1].restored[1:]),
+        lambda r: _second(
+            r, restored=(*r.crashes[1].restored, r.crashes[1].restored[0])
+        ),
         lambda r: _second(r, sessions=13),
         lambda r: _retired(r, sessions_freed=0),
         lambda r: _retired(r, admitted=1),

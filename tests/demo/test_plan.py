@@ -41,8 +41,8 @@ def test_indices_are_those_of_a_task_file(rollouts):
     rows = builtin.rows()
     seen = Counter()
     for one in rollouts:
-        assert rows[one.task_index] == one.task
-        assert seen[one.row] == one.rollout_index
+        assert rows[one.place.task] == one.task
+        assert seen[one.row] == one.place.repeat
         seen[one.row] += 1
 
 

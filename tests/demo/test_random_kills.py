@@ -49,7 +49,7 @@ class Silent:
     def stage(self, name):
         """Do nothing."""
 
-    def advance(self, recording):
+    def advance(self):
         """Do nothing."""
 
 

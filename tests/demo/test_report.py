@@ -7,7 +7,8 @@ import json
 import attrs
 import pytest
 
-from ipistate.demo.report import DemoReport, Evidence, compare
+from ipistate.demo.outcome import compare
+from ipistate.demo.report import Crash, DemoReport
 from ipistate.kernel.codec import encode
 from ipistate.kernel.values import freeze
 
@@ -22,22 +23,17 @@ def cut(rollouts):
 def report(cut, recorded, world_at_cut):
     """Return a function that reports on one rollout, some evidence changed."""
 
-    def made(**changed):
+    def made(left=0, **changed):
         recording = recorded(cut)
         key = cut.episode.rollout_id
-        evidence = {
-            "killed_pid": 1,
-            "kill_status": -9,
-            "fresh_pid": 2,
-            "manifest": {},
-            "committed": (key,),
-            "restored": (f"{key}-a1",),
-            "sessions_left": 0,
-        }
+        evidence = {"committed": (key,), "restored": (f"{key}-a1",), **changed}
+        crash = Crash(pid=1, status=-9, manifest={}, sessions=1, **evidence)
         outcome = compare(cut, recording, recording, world_at_cut(cut))
         return DemoReport(
             outcomes=(outcome,),
-            evidence=Evidence(**evidence | changed),
+            crashes=(crash,),
+            fresh_pid=2,
+            sessions_left=left,
             seconds=1.0,
         )
 
@@ -118,12 +114,17 @@ def test_whole_report_is_ok(report):
     assert (True, ()) == (made.ok, made.lost)
 
 
-@pytest.mark.parametrize(
-    "changed", [{"committed": ()}, {"restored": ()}, {"sessions_left": 1}]
-)
+@pytest.mark.parametrize("changed", [{"committed": ()}, {"restored": ()}, {"left": 1}])
 def test_losses_are_not_ok(report, changed):
     """An episode that was not committed or restored, or that is left over."""
     assert not report(**changed).ok
+
+
+def test_a_session_that_was_restored_twice_is_not_ok(report):
+    """A rollout that a restore has installed more than once is doubled."""
+    keys = report().crashes[0].restored
+
+    assert ((), False) == (report().doubled, report(restored=keys * 2).ok)
 
 
 def test_document_is_json(report):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ipistate.demo.run import result_rows
+from ipistate.kernel.codec import encode
 from ipistate.scoring import TaskIndex, replay_rollout, rescore
 
 
@@ -16,8 +16,7 @@ pytestmark = pytest.mark.once
 @pytest.fixture
 def rows(rollouts, recorded):
     """Return the result rows of the demo's own plan, without a server."""
-    recordings = {one.episode.rollout_id: recorded(one) for one in rollouts}
-    return [*result_rows(rollouts, recordings)]
+    return [encode(recorded(one).row) for one in rollouts]
 
 
 def test_all_rollouts_replay_and_score_the_same(rows):

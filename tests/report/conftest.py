@@ -10,7 +10,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from ipistate.demo.trace import output_items
+from local_server import spoken_items
+
 from ipistate.generate import builtin
 from ipistate.kernel.codec import encode
 from ipistate.kernel.values import JsonObject
@@ -26,7 +27,7 @@ def played(index, way, **more):
     replies = [encode(JsonObject({"output": one.output})) for one in done]
     row = json.loads(task.to_json())
     response = {"id": f"resp_{index}_{way}", "model": way, "object": "response"}
-    response["output"] = [*output_items(calls, replies)]
+    response["output"] = [*spoken_items(calls, replies)]
     repeat = ("benign", "compromised").index(way)
     indices = {"_ng_task_index": index, "_ng_rollout_index": repeat}
     return {**row, "response": response, **indices, **more}

@@ -14,8 +14,9 @@ from ipistate.generate import builtin
 from ipistate.kernel.values import JsonObject
 from ipistate.policies import ScriptedPolicy, Scripts
 from ipistate.rollouts.configuration import Configuration
+from ipistate.rollouts.lifecycle import run
 from ipistate.rollouts.records import RunFiles, opened
-from ipistate.rollouts.run import RunOrder, run
+from ipistate.rollouts.runner import RunOrder
 from ipistate.rollouts.tasks import open_tasks
 from ipistate.scoring.trajectories import by_row
 
@@ -57,7 +58,15 @@ def played(tmp_path, task_file, sessions):
     Runs with checkpoints have a server of their own.
     """
 
-    def play(*policies, count=3, repeats=1, max_steps=50, resume=False, **order):
+    def play(
+        *policies,
+        count=3,
+        repeats=1,
+        max_steps=50,
+        resume=False,
+        stop=None,
+        **order,
+    ):
         tasks = open_tasks(task_file(count))
         configuration = Configuration(
             tasks_sha256=tasks.sha256,
@@ -72,11 +81,10 @@ def played(tmp_path, task_file, sessions):
         if "checkpoint_dir" not in order:
             order.setdefault("url", sessions)
         files, watch = RunFiles(tmp_path / "rows.jsonl"), Watch()
-        made = RunOrder(
-            tasks=tasks, configuration=configuration, policies=policies, **order
-        )
+        made = RunOrder(tasks=tasks, policies=policies, **order)
         with opened(files, configuration, resume=resume) as records:
-            outcome = asyncio.run(run(made, records, watch))
+            stop = stop or asyncio.Event()
+            outcome = asyncio.run(run(made, records, watch, stop))
         tasks.close()
         return outcome, rows_of(files.output), watch
 

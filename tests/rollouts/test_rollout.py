@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+import attrs
+
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ipistate.protocol.episode import EpisodeId
-from ipistate.rollouts.rollout import Names, Place, all_places, planned
+from ipistate.agents.agent_state import AgentState
+from ipistate.errors import SchemaError
+from ipistate.kernel.values import EMPTY_OBJECT
+from ipistate.protocol.episode import MAX_SESSION_ID, EpisodeId, is_session_id
+from ipistate.rollouts.attempt import session_name
+from ipistate.rollouts.configuration import Configuration, Place
+from ipistate.rollouts.rollout import planned
 
 
-NAMES = Names("0a1b2c3d4e")
+RUN = Configuration(
+    tasks_sha256="",
+    tasks=4,
+    num_repeats=3,
+    max_steps=1,
+    policy="told",
+    policy_options=EMPTY_OBJECT,
+    seed=0,
+    effects=False,
+)
 PLACES = st.builds(Place, st.integers(0, 3), st.integers(0, 2))
 
 
@@ -17,35 +33,63 @@ PLACES = st.builds(Place, st.integers(0, 3), st.integers(0, 2))
 def test_every_rollout_without_row_is_run_once(done, begun, held):
     """Each place is done, goes on from a checkpoint or starts, and never twice."""
     restored = {
-        place: EpisodeId(NAMES.rollout_id(place), begun.get(place, 0) + 1)
+        EpisodeId(RUN.rollout_id(place), begun.get(place, 0) + 1): AgentState()
         for place in held - done
     }
-    left = list(
-        planned(all_places(4, 3), NAMES, done=done, begun=begun, restored=restored)
-    )
+    left = list(planned(RUN, done=done, begun=begun, restored=restored))
 
-    assert sorted(set(all_places(4, 3)) - done) == sorted(one.place for one in left)
-    assert restored == {one.place: one.episode for one in left if one.continues}
+    assert RUN.rollouts == len(set(RUN.places()))
+    assert sorted(set(RUN.places()) - done) == sorted(one.place for one in left)
+    assert restored == {one.episode: one.state for one in left if one.state is not None}
+    assert all(one.place == RUN.place(one.episode.rollout_id) for one in left)
 
 
 @given(PLACES, st.integers(0, 5))
 def test_an_attempt_is_never_made_twice(place, attempt):
     """A rollout that has begun starts over as the next attempt."""
-    (left,) = planned([place], NAMES, done=(), begun={place: attempt}, restored={})
+    left = planned(RUN, done=(), begun={place: attempt}, restored={})
 
-    assert attempt + 1 == left.episode.attempt
+    assert {place: attempt + 1} == {
+        one.place: one.episode.attempt for one in left if one.episode.attempt
+    }
 
 
 @given(PLACES)
 def test_names_can_be_read(place):
     """A rollout's name says its place, to its own run only."""
-    name = NAMES.rollout_id(place)
+    name = RUN.rollout_id(place)
 
-    assert place == NAMES.place(name)
-    assert Names("ffffffffff").place(name) is None
+    assert place == RUN.place(name)
+    assert attrs.evolve(RUN, seed=1).place(name) is None
     assert EpisodeId(name).capture_key == name
 
 
 def test_other_names_have_no_place():
     """A name that is not of this form is no rollout of the run."""
-    assert [None] * 3 == [NAMES.place(one) for one in ("", "0-0", "0a1b2c3d4e-x-0")]
+    names = ("", "0-0", f"{RUN.name}-x-0")
+
+    assert [None] * 3 == [RUN.place(one) for one in names]
+
+
+KEYS = st.text("ab1-", min_size=1, max_size=120).map("r{}".format)
+
+
+@given(KEYS, KEYS, st.integers(0, 20), st.integers(0, 20))
+def test_session_names_are_short_and_differ(one, other, first, second):
+    """Each attempt has a session name of its own that the protocol accepts."""
+    try:
+        attempts = {EpisodeId(one, first), EpisodeId(other, second)}
+    except SchemaError:
+        assume(False)
+    names = {session_name(attempt) for attempt in attempts}
+
+    assert len(attempts) == len(names)
+    assert all(map(is_session_id, names))
+
+
+def test_long_names_with_one_beginning():
+    """Two rollouts whose ids differ only behind the limit have two session names."""
+    names = {session_name(EpisodeId("r" * MAX_SESSION_ID + end)) for end in "ab"}
+
+    assert 2 == len(names)
+    assert all(map(is_session_id, names))

@@ -16,7 +16,7 @@ from ipistate.rollouts.connection import ServerError
 from ipistate.rollouts.errors import RunFileError
 from ipistate.rollouts.lines import LineFile
 from ipistate.rollouts.records import RunFiles
-from ipistate.rollouts.runner import Ending, Runner
+from ipistate.rollouts.runner import Ending
 from ipistate.scoring.verify_request import VerifyRequest
 
 
@@ -136,28 +136,26 @@ def test_no_server_at_the_url(played, careful):
 class Stopping(Told):
     """Stops the run when it is asked for a certain turn."""
 
-    def at(self, runners, turn):
+    def at(self, turn):
         """Say when."""
-        self.runners, self.turn = runners, turn
+        self.stop, self.turn = asyncio.Event(), turn
         return self
 
     async def respond(self, conversation, tools):
         """Stop everything, or reply."""
         if len(self.asked) == self.turn:
             self.asked.append(())
-            self.runners[0].stop()
+            self.stop.set()
             await asyncio.Event().wait()
         return await super().respond(conversation, tools)
 
 
-def test_a_stopped_run_goes_on_from_its_turn(tmp_path, task_file, played, monkeypatch):
+def test_a_stopped_run_goes_on_from_its_turn(tmp_path, played):
     """Stopped between two turns, the next process asks for that turn first."""
-    runners = []
     replies = [saying(call("get_messages"))] * 3 + [saying(words())]
-    monkeypatch.setattr("ipistate.rollouts.runner.Runner.run", _noting(runners))
     kept = {"checkpoint_dir": tmp_path / "ck", "count": 1}
-    first = Stopping(replies).at(runners, 2)
-    outcome, rows, _ = played(first, **kept)
+    first = Stopping(replies).at(2)
+    outcome, rows, _ = played(first, stop=first.stop, **kept)
 
     assert (Ending.INTERRUPTED, 0) == (outcome.ending, len(rows))
 
@@ -171,22 +169,11 @@ def test_a_stopped_run_goes_on_from_its_turn(tmp_path, task_file, played, monkey
     assert ["restoring 1 rollouts"] == [note[:20] for note in watch.notes]
 
 
-def _noting(runners):
-    run = Runner.run
-
-    async def noting(self, *given):
-        runners.append(self)
-        return await run(self, *given)
-
-    return noting
-
-
-def test_without_a_checkpoint_it_starts_over(played, monkeypatch):
+def test_without_a_checkpoint_it_starts_over(played):
     """A stopped rollout that no checkpoint has begins again as the next attempt."""
-    runners = []
-    monkeypatch.setattr("ipistate.rollouts.runner.Runner.run", _noting(runners))
     replies = [saying(call("get_messages")), saying(words())]
-    played(Stopping(replies).at(runners, 1), count=1)
+    first = Stopping(replies).at(1)
+    played(first, stop=first.stop, count=1)
     second = Told(replies)
     outcome, rows, _ = played(second, count=1, resume=True)
 

@@ -8,9 +8,9 @@ import pytest
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from local_server import spoken_items
 
 from ipistate import DecodeError, EncodeError, SchemaError, thaw
-from ipistate.demo.trace import output_items
 from ipistate.generate import builtin
 from ipistate.kernel import EMPTY_OBJECT, MAX_DEPTH, MAX_INTEGER_DIGITS
 from ipistate.scoring.traces import (
@@ -138,10 +138,10 @@ def test_messages_read_back(body, session, ids):
 
 
 @given(session=_sessions())
-def test_demo_items_read_back(session):
-    """What the demo writes is read back as well."""
+def test_conversations_read_back(session):
+    """What the conversation of an agent writes is read back as well."""
     replies = [json.dumps({"output": step.output}).encode() for step in session.log]
-    written = output_items([step.call for step in session.log], replies)
+    written = spoken_items([step.call for step in session.log], replies)
 
     assert _made(session) == _read(calls_of_items(written))
 

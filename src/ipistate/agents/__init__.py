@@ -1,8 +1,10 @@
 """What an agent is, as values: a policy's answers, a conversation, its saved state."""
 
-from ipistate.agents.agent_state import AgentState, HeldCodec
+from ipistate.agents.agent_state import AgentState, AgentStateCodec
 from ipistate.agents.conversation import (
     Ask,
+    Conversation,
+    NextStep,
     Over,
     RefuseCall,
     Send,
@@ -34,9 +36,11 @@ __all__ = [
     "FILTERED",
     "LENGTH",
     "AgentState",
+    "AgentStateCodec",
     "Ask",
-    "HeldCodec",
+    "Conversation",
     "NewItems",
+    "NextStep",
     "Over",
     "Policy",
     "PolicyError",

@@ -31,7 +31,7 @@ class AgentState:
     """The cookies that the server has set; they name the session."""
 
 
-class HeldCodec:
+class AgentStateCodec:
     """Carries episodes in the records of a checkpoint directory."""
 
     def encode(self, state: AgentState) -> bytes:

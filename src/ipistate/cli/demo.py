@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
-import httpx
 
 from rich.progress import MofNCompleteColumn
 
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from ipistate.cli.demo_tables import AnyReport
-    from ipistate.demo import DemoWatcher, Recording
+    from ipistate.demo import DemoWatcher
 
 Demo: TypeAlias = "Callable[[Sequence[DemoRollout], Workplace, DemoWatcher], Coroutine[Any, Any, AnyReport]]"
 
@@ -196,7 +195,7 @@ def _report(
     with _progress(steps) as watch:
         try:
             return run_interruptibly(demo(rollouts, place, watch))
-        except (IpiStateError, httpx.HTTPError) as error:
+        except IpiStateError as error:
             note(f"the demo could not be played to its end: {error}")
             raise click.exceptions.Exit(Exit.FINDINGS) from error
 
@@ -227,8 +226,7 @@ class _Bar:
         if self._progress.disable:
             note(f"demo: {name}")
 
-    def advance(self, recording: Recording) -> None:
-        del recording
+    def advance(self) -> None:
         self._progress.advance(self._task)
 
 

@@ -15,14 +15,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from ipistate.demo import (
-        DemoOutcome,
-        DemoReport,
-        DemoStage,
-        DomainLine,
-        Outcomes,
-        RoundsLine,
-    )
+    from ipistate.demo import Crash, DemoOutcome, DemoReport, DomainLine, RoundsLine
 
 
 MOST_WORLDS: Final = 50
@@ -40,7 +33,7 @@ def show(report: AnyReport) -> None:
     _show_worlds(console, [one for one in report.outcomes if one.cut is not None])
     _show_outcomes(console, report)
     if isinstance(report, FullReport):
-        _show_stages(console, report)
+        _show_crashes(console, report)
     told = _told_in_full(report) if isinstance(report, FullReport) else _told(report)
     console.print(Text(told, _style(report)))
 
@@ -49,7 +42,7 @@ def _style(report: AnyReport) -> str:
     return "bold green" if report.ok else "bold red"
 
 
-def _show_outcomes(console: Console, report: Outcomes) -> None:
+def _show_outcomes(console: Console, report: DemoReport) -> None:
     lines = [_cells(line) for line in (*report.lines, report.total)]
     heads = ["domain", "rollouts", "at checkpoint", "continued", "reward"]
     heads += ["injection followed", "identical"]
@@ -92,31 +85,31 @@ def _cells(line: DomainLine) -> list[object]:
 
 
 def _told(report: DemoReport) -> str:
-    evidence, total = report.evidence, report.total
-    restored = amount(len(evidence.restored), "session")
+    crash, total = report.crashes[0], report.total
+    restored = amount(len(crash.restored), "session")
     return (
-        f"server {evidence.killed_pid} ended with {evidence.kill_status} (SIGKILL), "
-        f"server {evidence.fresh_pid} restored {restored}; "
+        f"server {crash.pid} ended with {crash.status} (SIGKILL), "
+        f"server {report.fresh_pid} restored {restored}; "
         f"{total.identical} of {total.rollouts} rollouts identical, "
         f"{len(report.lost)} lost, {report.seconds:.1f} s"
     )
 
 
-def _show_stages(console: Console, report: FullReport) -> None:
+def _show_crashes(console: Console, report: FullReport) -> None:
     heads = ["checkpoint", "records", "server", "ended with", "restored", "held"]
-    lines = [_stage_cells(stage) for stage in (report.first, report.second)]
+    lines = [_crash_cells(crash) for crash in report.crashes]
     console.print(table(heads, lines, numbers=range(1, 6)))
     console.print()
 
 
-def _stage_cells(stage: DemoStage) -> list[object]:
+def _crash_cells(crash: Crash) -> list[object]:
     return [
-        stage.manifest["checkpoint_id"],
-        stage.manifest["record_count"],
-        stage.pid,
-        stage.status,
-        len(stage.restored),
-        stage.sessions,
+        crash.manifest["checkpoint_id"],
+        crash.manifest["record_count"],
+        crash.pid,
+        crash.status,
+        len(crash.restored),
+        crash.sessions,
     ]
 
 

@@ -6,10 +6,10 @@ import asyncio
 import re
 
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import attrs
 import click
 
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
@@ -26,7 +26,6 @@ from ipistate.rollouts import (
     Ending,
     Records,
     RunFiles,
-    Runner,
     RunOrder,
     RunOutcome,
     Server,
@@ -179,23 +178,19 @@ def command(
             seed=chosen.seed,
             effects=effects,
         )
-        work = _Work(
-            chosen=chosen,
-            options=chosen.options(rows),
-            order=RunOrder(
-                tasks=rows,
-                configuration=configuration,
-                policies=(),
-                concurrency=concurrency,
-                most_failures=max_failures,
-                url=url,
-                token=token,
-                checkpoint_dir=checkpoint_dir,
-                checkpoint_seconds=checkpoint_every,
-            ),
+        options = chosen.options(rows)
+        order = partial(
+            RunOrder,
+            tasks=rows,
+            concurrency=concurrency,
+            most_failures=max_failures,
+            url=url,
+            token=token,
+            checkpoint_dir=checkpoint_dir,
+            checkpoint_seconds=checkpoint_every,
         )
         with opened(RunFiles(output), configuration, resume=resume) as records:
-            outcome = work.done(records)
+            outcome = _run(order, chosen, options, records)
     _tell(outcome, output, as_json=as_json)
     code = _code(outcome)
     if code:
@@ -230,44 +225,38 @@ def _refusing() -> Generator[None]:
         raise RefusedInputError(f"{error.message} [{error.code}]") from error
 
 
-@attrs.define(eq=False, kw_only=True)
-class _Work:
-    chosen: Chosen
-    options: PolicyOptions
-    order: RunOrder
-    _runner: Runner | None = attrs.field(default=None, init=False)
-    _tell: Callable[[str], None] = attrs.field(default=note, init=False)
+def _run(
+    order: Callable[..., RunOrder],
+    chosen: Chosen,
+    options: PolicyOptions,
+    records: Records,
+) -> RunOutcome:
+    configuration, stop = records.configuration, asyncio.Event()
+    for path in records.torn:
+        note(f"run: an incomplete last line has been moved to {path}")
+    if records.done:
+        done = f"{len(records.done)} of {configuration.rollouts}"
+        note(f"run: {done} rollouts have rows already")
 
-    def done(self, records: Records) -> RunOutcome:
-        """Run to the end, or until somebody stops it."""
-        for path in records.torn:
-            note(f"run: an incomplete last line has been moved to {path}")
-        total = self.order.configuration.tasks * self.order.configuration.num_repeats
-        if records.done:
-            note(f"run: {len(records.done)} of {total} rollouts have rows already")
-        with run_progress(total, records.tally) as watch:
-            self._tell = watch.note
-            return run_stoppably(self._played(records, watch), self._stop)
-
-    def _stop(self) -> bool:
-        if self._runner is None:
-            return False
-        self._tell("stopping at the next turns; once more ends at once")
-        self._runner.stop()
-        return True
-
-    async def _played(self, records: Records, watch: RunProgress) -> RunOutcome:
-        repeats = self.order.configuration.num_repeats
+    async def work(watch: RunProgress) -> RunOutcome:
         ticking = asyncio.create_task(_ticking(watch))
         try:
-            async with self.chosen.opened(self.options, repeats) as policies:
-                order = attrs.evolve(self.order, policies=policies)
-                return await run(order, records, watch, self._ready)
+            repeats = configuration.num_repeats
+            async with chosen.opened(options, repeats) as policies:
+                return await run(order(policies=policies), records, watch, stop)
         finally:
             ticking.cancel()
 
-    def _ready(self, runner: Runner) -> None:
-        self._runner = runner
+    with run_progress(configuration.rollouts, records.tally) as watch:
+
+        def stopping() -> bool:
+            # Before anything is played there is no turn to stop at.
+            if watch.playing:
+                watch.note("stopping at the next turns; once more ends at once")
+                stop.set()
+            return watch.playing
+
+        return run_stoppably(work(watch), stopping)
 
 
 async def _ticking(watch: RunProgress) -> None:

@@ -52,6 +52,8 @@ class RunProgress:
     tally: RunTally
     progress: _Bar
     task: TaskID
+    playing: bool = False
+    """Whether a rollout has begun."""
     running: int = 0
     failures: int = 0
     _line: float = attrs.field(factory=time.monotonic)
@@ -64,6 +66,7 @@ class RunProgress:
     def began(self, rollout: Rollout) -> None:
         """One more is under way."""
         del rollout
+        self.playing = True
         self.running += 1
 
     def failed(self, failure: JsonObject) -> None:

@@ -5,14 +5,12 @@ restores the checkpoint, and every reply is compared with an uninterrupted run. 
 ``cli`` extra; ``ipistate demo`` is its command.
 """
 
-from ipistate.demo.full import run_full
-from ipistate.demo.full_report import DemoStage, FullReport
 from ipistate.demo.kills import run_rounds
+from ipistate.demo.outcome import DemoOutcome, DomainLine
 from ipistate.demo.plan import DemoRollout, plan, plan_for
-from ipistate.demo.play import Recording
-from ipistate.demo.report import DemoOutcome, DemoReport, DomainLine, Outcomes
+from ipistate.demo.play import DemoWatcher
+from ipistate.demo.report import Crash, DemoReport, FullReport
 from ipistate.demo.rounds import RoundsLine, RoundsReport
-from ipistate.demo.run import DemoWatcher, run
 from ipistate.demo.scripts import (
     DemoScript,
     builtin_scripts,
@@ -20,20 +18,19 @@ from ipistate.demo.scripts import (
     generated_scripts,
     prompt,
 )
+from ipistate.demo.story import run, run_full
 from ipistate.demo.workplace import Workplace
 
 
 __all__ = [
+    "Crash",
     "DemoOutcome",
     "DemoReport",
     "DemoRollout",
     "DemoScript",
-    "DemoStage",
     "DemoWatcher",
     "DomainLine",
     "FullReport",
-    "Outcomes",
-    "Recording",
     "RoundsLine",
     "RoundsReport",
     "Workplace",

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import time
 
-from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from ipistate.coordination import CoordinationError
-from ipistate.demo.play import continuing, play_all, play_to_cut, play_until
-from ipistate.demo.report import compare_all
+from ipistate.demo.outcome import compare_all
+from ipistate.demo.plan import unfinished
+from ipistate.demo.play import play_all
 from ipistate.demo.rounds import (
     FIRST,
     OPERATIONS,
@@ -28,23 +28,20 @@ from ipistate.demo.rounds import (
     doubled,
     lost,
 )
-from ipistate.demo.run import without_interruption
-from ipistate.demo.workplace import CONCURRENCY, INSTANCE, exports_in
+from ipistate.demo.story import without_interruption
+from ipistate.demo.workplace import INSTANCE, exports_in
 from ipistate.errors import CheckpointError
+from ipistate.rollouts import deadline, freeze
 from ipistate.storage import CheckpointDirectory
 
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Coroutine, Sequence
     from pathlib import Path
 
     from ipistate.demo.plan import DemoRollout
-    from ipistate.demo.play import PlayStep, Recording
-    from ipistate.demo.run import DemoWatcher
-    from ipistate.demo.workplace import Served, Workplace
-
-Recordings: TypeAlias = "Mapping[str, Mapping[str, Recording]]"
-"""What was recorded up to each checkpoint, by rollout."""
+    from ipistate.demo.play import DemoWatcher, Recordings
+    from ipistate.demo.workplace import DemoServer, Workplace
 
 _LONGER: Final = 1.2
 """Moments reach beyond what the operation takes, to meet its end as well."""
@@ -73,118 +70,108 @@ async def run_rounds(
         IpiStateError: A server did not start, or refused a control operation.
     """
     began, random = time.perf_counter(), Random(seed)  # noqa: S311 - no secret
-    played = [rollout for rollout in rollouts if rollout.cut is not None]
+    played = unfinished(rollouts)
     watch.stage("without interruption")
     beside = await without_interruption(played, place, watch)
-    play = _Play(played, place, watch, beside, dict.fromkeys(OPERATIONS, 0.0))
-    rounds: list[KillRound] = []
+    rounds = _Rounds(played, place, watch, beside)
+    told: list[KillRound] = []
     for number in range(count):
         operation = OPERATIONS[number % len(OPERATIONS)]
         watch.stage(f"round {number + 1}: {operation}")
-        rounds.append(await play.round(number + 1, operation, random.random()))
+        told.append(await rounds.play(number + 1, operation, random.random()))
     seconds = time.perf_counter() - began
-    return RoundsReport(rounds=tuple(rounds), seed=seed, seconds=seconds)
+    return RoundsReport(rounds=tuple(told), seed=seed, seconds=seconds)
 
 
 @attrs.frozen
-class _Killed:
+class _Kill:
     moment: float
     answered: bool
 
 
 @attrs.frozen
-class _Play:
+class _Rounds:
     rollouts: Sequence[DemoRollout]
     place: Workplace
     watch: DemoWatcher
-    beside: Mapping[str, Recording]
-    seconds: dict[KilledOperation, float]
+    beside: Recordings
+    seconds: dict[KilledOperation, float] = attrs.field(
+        factory=lambda: dict.fromkeys(OPERATIONS, 0.0), init=False
+    )
     """What each operation took the last time that it was left alone."""
 
-    async def round(
+    async def play(
         self, number: int, operation: KilledOperation, part: float
     ) -> KillRound:
-        directory = self.place.checkpoint(f"round-{number}")
-        if operation == "commit":
-            at, killed = await self._through_commit(directory, part)
-        else:
-            at, killed = await self._through_restore(directory, part)
+        directory = self.place.root / f"round-{number}"
+        async with self.place.served(f"{directory.name}-first") as server:
+            at = await self._to_two_checkpoints(server, directory)
+            commit = self._commit(server, directory, SECOND)
+            if operation == "commit":
+                kill = await self._kill_during(server, "commit", part, commit)
+            else:
+                await commit
+                await server.process.kill()
+                kill = await self._kill_restore(directory, part)
         newest = _newest(directory)
+        before, going_on = at[newest], [one.next_attempt for one in self.rollouts]
         async with self.place.served(f"{directory.name}-fresh") as server:
             restored = await self._restore(server, directory / newest)
-            held = await server.control.sessions()
-            after = await self._play(continuing(server.connection, at[newest]))
-            left = await server.control.sessions()
+            held = await server.sessions()
+            after = await play_all(server.channel, going_on, self.watch, before=before)
+            left = await server.sessions()
         return KillRound(
             number=number,
             operation=operation,
-            moment=killed.moment,
-            answered=killed.answered,
+            moment=kill.moment,
+            answered=kill.answered,
             newest=newest,
             rollouts=len(self.rollouts),
             lost=lost(self.rollouts, restored),
             doubled=doubled(restored, held),
-            different=self._different(at[newest], after, directory / newest),
+            different=self._different(before, after, directory / newest),
             sessions_left=left,
         )
 
-    async def _through_commit(
-        self, directory: Path, part: float
-    ) -> tuple[Recordings, _Killed]:
-        async with self.place.served(f"{directory.name}-first") as server:
-            at = await self._to_two_checkpoints(server, directory)
-            commit = self._commit(server, directory, SECOND)
-            return at, await self._kill_during(server, "commit", part, commit)
-
-    async def _through_restore(
-        self, directory: Path, part: float
-    ) -> tuple[Recordings, _Killed]:
-        async with self.place.served(f"{directory.name}-first") as server:
-            at = await self._to_two_checkpoints(server, directory)
-            await self._commit(server, directory, SECOND)
-            await server.process.kill()
-        async with self.place.served(f"{directory.name}-killed") as server:
-            restore = self._restore(server, directory / SECOND)
-            return at, await self._kill_during(server, "restore", part, restore)
-
-    async def _to_two_checkpoints(self, server: Served, directory: Path) -> Recordings:
-        first = await self._play(partial(play_to_cut, server.connection))
-        await server.control.freeze(FIRST)
+    async def _to_two_checkpoints(
+        self, server: DemoServer, directory: Path
+    ) -> dict[str, Recordings]:
+        channel, watch = server.channel, self.watch
+        ends = {one.episode.rollout_id: one.cut for one in self.rollouts}
+        first = await play_all(channel, self.rollouts, watch, ends=ends)
+        await freeze(server.coordinator, FIRST)
         await self._commit(server, directory, FIRST)
-        await server.control.resume(FIRST)
-
-        async def one_more(rollout: DemoRollout) -> Recording:
-            held = first[rollout.episode.rollout_id]
-            end = len(held.replies) + 1
-            return await play_until(server.connection, rollout, held, end)
-
-        second = await self._play(one_more)
-        await server.control.freeze(SECOND)
+        await server.coordinator.resume(FIRST, deadline())
+        later = {name: one.calls + 1 for name, one in first.items()}
+        second = await play_all(channel, self.rollouts, watch, before=first, ends=later)
+        await freeze(server.coordinator, SECOND)
         return {FIRST: first, SECOND: second}
 
-    async def _play(self, step: PlayStep) -> Mapping[str, Recording]:
-        return await play_all(self.rollouts, step, CONCURRENCY, self.watch.advance)
+    async def _kill_restore(self, directory: Path, part: float) -> _Kill:
+        async with self.place.served(f"{directory.name}-killed") as server:
+            restore = self._restore(server, directory / SECOND)
+            return await self._kill_during(server, "restore", part, restore)
 
-    async def _commit(self, server: Served, directory: Path, name: str) -> None:
+    async def _commit(self, server: DemoServer, directory: Path, name: str) -> None:
         began = time.perf_counter()
-        scope = [rollout.episode for rollout in self.rollouts]
-        await server.control.commit(name, directory / name, scope)
+        episodes = [one.episode for one in self.rollouts]
+        await server.commit(name, directory / name, episodes)
         self.seconds["commit"] = time.perf_counter() - began
 
-    async def _restore(self, server: Served, checkpoint: Path) -> tuple[str, ...]:
+    async def _restore(self, server: DemoServer, checkpoint: Path) -> tuple[str, ...]:
         began = time.perf_counter()
-        scope = [rollout.episode for rollout in self.rollouts]
-        done = await server.control.restore("restore", checkpoint, scope)
+        episodes = [one.episode for one in self.rollouts]
+        restored = await server.restore("restore", checkpoint, episodes)
         self.seconds["restore"] = time.perf_counter() - began
-        return done.restored
+        return restored
 
     async def _kill_during(
         self,
-        server: Served,
+        server: DemoServer,
         operation: KilledOperation,
         part: float,
         work: Coroutine[Any, Any, object],
-    ) -> _Killed:
+    ) -> _Kill:
         # Until a restore has been timed, a commit's time stands for it.
         usual = self.seconds[operation] or self.seconds["commit"]
         began, task = time.perf_counter(), asyncio.create_task(work)
@@ -194,18 +181,15 @@ class _Play:
         try:
             await task
         except CoordinationError:
-            return _Killed(moment, answered=False)
-        return _Killed(moment, answered=True)
+            return _Kill(moment, answered=False)
+        return _Kill(moment, answered=True)
 
     def _different(
-        self,
-        at: Mapping[str, Recording],
-        after: Mapping[str, Recording],
-        checkpoint: Path,
+        self, before: Recordings, after: Recordings, checkpoint: Path
     ) -> tuple[str, ...]:
         cut = [
-            attrs.evolve(rollout, cut=len(at[rollout.episode.rollout_id].replies))
-            for rollout in self.rollouts
+            attrs.evolve(one, cut=before[one.episode.rollout_id].calls)
+            for one in self.rollouts
         ]
         outcomes = compare_all(cut, after, self.beside, exports_in(checkpoint))
         return tuple(

@@ -8,10 +8,11 @@ import attrs
 
 from ipistate.demo.scripts import AGENTS, Agent, DemoScript
 from ipistate.protocol import EpisodeId
+from ipistate.rollouts import Place
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from ipistate.scoring import Task
     from ipistate.tools import ToolCall
@@ -28,15 +29,23 @@ class DemoRollout:
     calls: tuple[ToolCall, ...]
     cut: int | None
     """Calls made before the checkpoint; None if the rollout ends before it."""
-    task_index: int = 0
-    """Position of the task row among those that are played."""
-    rollout_index: int = 0
-    """How many rollouts of the row come before this one."""
+    place: Place
+    """The task row among those that are played, and how many rollouts of it are before."""
 
     @property
     def domain(self) -> str:
         """The row's domain, for tables."""
         return self.task.domain or "unknown"
+
+    @property
+    def next_attempt(self) -> DemoRollout:
+        """The same rollout as it goes on after a restore, or starts over."""
+        return attrs.evolve(self, episode=self.episode.next_attempt)
+
+
+def unfinished(rollouts: Iterable[DemoRollout]) -> list[DemoRollout]:
+    """Return the rollouts that are cut by the checkpoint."""
+    return [one for one in rollouts if one.cut is not None]
 
 
 def plan(scripts: Iterable[DemoScript], count: int) -> tuple[DemoRollout, ...]:
@@ -50,10 +59,24 @@ def plan(scripts: Iterable[DemoScript], count: int) -> tuple[DemoRollout, ...]:
         raise ValueError("there are no task rows to play")
     dealt, width = in_turn(listed), len(str(count - 1))
     positions = {script.name: position for position, script in enumerate(listed)}
-    rollouts = [_rollout(dealt, number, width) for number in range(count)]
-    return tuple(
-        attrs.evolve(rollout, task_index=positions[rollout.row]) for rollout in rollouts
-    )
+
+    def rollout(number: int) -> DemoRollout:
+        slot, turn = divmod(number, len(AGENTS))
+        lap, place = divmod(slot, len(dealt))
+        script, agent = dealt[place], AGENTS[turn]
+        calls = script.calls(agent)
+        finishes = slot % 4 == (3 if agent == "careful" else 1)
+        return DemoRollout(
+            episode=EpisodeId(f"demo-{number:0{width}}-{agent}"),
+            row=script.name,
+            task=script.task,
+            agent=agent,
+            calls=calls,
+            cut=None if finishes else _cut(len(calls), slot),
+            place=Place(positions[script.name], lap * len(AGENTS) + turn),
+        )
+
+    return tuple(map(rollout, range(count)))
 
 
 def plan_for(scripts: Iterable[DemoScript], sessions: int) -> tuple[DemoRollout, ...]:
@@ -76,23 +99,6 @@ def in_turn(scripts: Iterable[DemoScript]) -> list[DemoScript]:
         seen[script.task.domain] = turn + 1
         ranked.append((turn, script))
     return [script for _, script in sorted(ranked, key=lambda pair: pair[0])]
-
-
-def _rollout(scripts: Sequence[DemoScript], number: int, width: int) -> DemoRollout:
-    slot, turn = divmod(number, len(AGENTS))
-    lap, place = divmod(slot, len(scripts))
-    script, agent = scripts[place], AGENTS[turn]
-    calls = script.calls(agent)
-    finishes = slot % 4 == (3 if agent == "careful" else 1)
-    return DemoRollout(
-        episode=EpisodeId(f"demo-{number:0{width}}-{agent}"),
-        row=script.name,
-        task=script.task,
-        agent=agent,
-        calls=calls,
-        cut=None if finishes else _cut(len(calls), slot),
-        rollout_index=lap * len(AGENTS) + turn,
-    )
 
 
 def _cut(calls: int, slot: int) -> int:

@@ -1,129 +1,199 @@
-"""Playing episodes over HTTP, in one go or up to the point where a crash cuts them."""
+"""Playing scripted rollouts over HTTP, to a verdict or to where a crash cuts them."""
 
 from __future__ import annotations
 
 import asyncio
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
 import attrs
-import httpx
 
-from ipistate.demo.connection import UnexpectedReplyError
-from ipistate.demo.trace import verify_request
-from ipistate.kernel import encode
+from ipistate.agents import (
+    AgentState,
+    NewItems,
+    Over,
+    PolicyReply,
+    calls_in,
+    outputs_in,
+    words,
+)
+from ipistate.rollouts import Attempt, Boundary, EpisodeClient, Rollout, ServerError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from ipistate.demo.connection import Connection, DemoClient
     from ipistate.demo.plan import DemoRollout
+    from ipistate.kernel import JsonObject
+    from ipistate.rollouts import Channel
+    from ipistate.tools import ToolCall
 
-PlayStep: TypeAlias = "Callable[[DemoRollout], Awaitable[Recording]]"
+CONCURRENCY: Final = 16
+"""Rollouts at a time."""
+
+
+class DemoWatcher(Protocol):
+    """Is told how the demo gets on."""
+
+    def stage(self, name: str) -> None:
+        """A new stage of the interrupted run begins."""
+        ...
+
+    def advance(self) -> None:
+        """An episode, or the half of one, is done."""
+        ...
+
+
+@attrs.frozen
+class CallsPolicy:
+    """Makes given calls in their order, one in each turn, and then says that it is done."""
+
+    name: str
+    calls: tuple[ToolCall, ...]
+
+    async def respond(
+        self, conversation: Sequence[JsonObject], tools: Sequence[JsonObject]
+    ) -> PolicyReply:
+        """Make the next call."""
+        del tools
+        made, new = sum(1 for _ in calls_in(conversation)), NewItems(conversation)
+        if made < len(self.calls):
+            call = self.calls[made]
+            item = new.function_call(None, call.name, call.arguments)
+        else:
+            item = new.message([words("Done.")])
+        return PolicyReply(items=(item,), model=f"scripted-{self.name}")
 
 
 @attrs.frozen(kw_only=True)
 class Recording:
-    """What an episode has been answered so far, and the cookie it holds."""
+    """What a rollout has been answered so far, byte for byte, and where it stands."""
 
     replies: tuple[bytes, ...] = ()
     verdict: bytes | None = None
-    cookies: httpx.Cookies = attrs.field(factory=httpx.Cookies, eq=False, repr=False)
+    row: JsonObject | None = None
+    """The scored row."""
+    state: AgentState | None = attrs.field(default=None, repr=False)
+    """None before the seed."""
     fault: str | None = None
-    """Why the episode could not go on; None if it did."""
+    """Why the rollout could not go on; None if it did."""
+
+    @property
+    def calls(self) -> int:
+        """How many calls have an answer."""
+        return 0 if self.state is None else _answered(self.state)
 
 
-async def play(connection: Connection, rollout: DemoRollout) -> Recording:
-    """Play a whole episode: seed, every call, verify."""
-    client = connection.episode(rollout.episode)
-    started = await _go_on(client, rollout, None, len(rollout.calls))
-    return await _verified(client, rollout, started)
+Recordings: TypeAlias = "Mapping[str, Recording]"
+"""What was recorded, by rollout."""
 
 
-async def play_to_cut(connection: Connection, rollout: DemoRollout) -> Recording:
-    """Play an episode up to its cut; the whole of it if it has none."""
-    if rollout.cut is None:
-        return await play(connection, rollout)
-    client = connection.episode(rollout.episode)
-    return await _go_on(client, rollout, None, rollout.cut)
+class RecordingClient(EpisodeClient):
+    """The requests of one attempt; the bytes of the answers are kept."""
+
+    def __init__(
+        self, channel: Channel, rollout: DemoRollout, before: Recording
+    ) -> None:
+        """Go on from a recording, with the cookies that it holds."""
+        cookies = (before.state or AgentState()).cookies
+        super().__init__(channel, rollout.episode, cast("dict[str, str]", cookies))
+        self.replies = [*before.replies]
+        self.verdict: bytes | None = None
+
+    async def post(self, route: str, body: bytes) -> bytes:
+        """Send a JSON body, keep the answer and return it."""
+        answer = await super().post(route, body)
+        if route == "verify":
+            self.verdict = answer
+        elif route != "seed_session":
+            self.replies.append(answer)
+        return answer
 
 
-async def play_until(
-    connection: Connection, rollout: DemoRollout, before: Recording, end: int
+async def play(
+    channel: Channel,
+    rollout: DemoRollout,
+    before: Recording | None = None,
+    end: int | None = None,
 ) -> Recording:
-    """Go on with the cookie that is held, as the attempt that the rollout names."""
-    client = connection.episode(rollout.episode, before.cookies)
-    return await _go_on(client, rollout, before, end)
+    """Play a rollout as the attempt that it names.
+
+    Args:
+        channel: To the server.
+        rollout: Which one.
+        before: Where it goes on; it starts from its seed without.
+        end: After so many calls it stands still; without, it is scored.
+    """
+    before = before or Recording()
+    if before.fault is not None:
+        return before
+    rows: list[JsonObject] = []
+    client = RecordingClient(channel, rollout, before)
+    attempt = Attempt(
+        rollout=Rollout(
+            place=rollout.place, episode=rollout.episode, state=before.state
+        ),
+        row=rollout.task.to_json(),
+        policy=CallsPolicy(rollout.agent, rollout.calls),
+        max_steps=len(rollout.calls) + 1,
+        client=client,
+        boundary=Boundary(),
+        finished=rows.append,
+    )
+    try:
+        await _played(attempt, end)
+        fault = None
+    except ServerError as error:
+        fault = str(error)
+    return Recording(
+        replies=tuple(client.replies),
+        verdict=client.verdict,
+        row=rows[0] if rows else None,
+        state=attempt.state,
+        fault=fault,
+    )
 
 
-async def play_on(
-    connection: Connection, rollout: DemoRollout, before: Recording
-) -> Recording:
-    """Continue a restored episode with the cookie it held, as its next attempt."""
-    client = connection.episode(rollout.episode.next_attempt, before.cookies)
-    done = await _go_on(client, rollout, before, len(rollout.calls))
-    return await _verified(client, rollout, done)
+async def _played(attempt: Attempt, end: int | None) -> None:
+    await attempt.begin()
+    while end is None or _answered(attempt.state) < end:
+        if isinstance(await attempt.step(), Over):
+            break
+    if end is None:
+        await attempt.verify()
 
 
-def continuing(connection: Connection, before: Mapping[str, Recording]) -> PlayStep:
-    """Return a step that plays an episode on from what was recorded before."""
-
-    async def step(rollout: DemoRollout) -> Recording:
-        return await play_on(connection, rollout, before[rollout.episode.rollout_id])
-
-    return step
+def _answered(state: AgentState) -> int:
+    return sum(1 for _ in outputs_in(state.conversation.output))
 
 
 async def play_all(
+    channel: Channel,
     rollouts: Iterable[DemoRollout],
-    step: PlayStep,
-    limit: int,
-    tick: Callable[[Recording], None],
-) -> Mapping[str, Recording]:
-    """Play rollouts, at most ``limit`` at a time; ``tick`` hears of each that ends."""
-    places = asyncio.Semaphore(limit)
-    done: dict[str, Recording] = {}
+    watch: DemoWatcher,
+    *,
+    before: Recordings | None = None,
+    ends: Mapping[str, int | None] | None = None,
+) -> Recordings:
+    """Play rollouts, some at a time, and return what was recorded by rollout id.
+
+    Args:
+        channel: To the server.
+        rollouts: Which ones.
+        watch: Is told whenever one stands still or has ended.
+        before: Where they go on.
+        ends: After how many calls they stand still; all others are scored.
+    """
+    places, done = asyncio.Semaphore(CONCURRENCY), dict[str, Recording]()
 
     async def one(rollout: DemoRollout) -> None:
+        name = rollout.episode.rollout_id
+        held, end = (before or {}).get(name), (ends or {}).get(name)
         async with places:
-            recording = await step(rollout)
-        done[rollout.episode.rollout_id] = recording
-        tick(recording)
+            done[name] = await play(channel, rollout, held, end)
+        watch.advance()
 
     async with asyncio.TaskGroup() as group:
         for rollout in rollouts:
             group.create_task(one(rollout))
     return done
-
-
-async def _go_on(
-    client: DemoClient, rollout: DemoRollout, before: Recording | None, end: int
-) -> Recording:
-    replies = list(before.replies) if before else []
-    fault = before.fault if before else None
-    try:
-        if before is None:
-            await client.post("seed_session", rollout.task.to_json())
-        for call in rollout.calls[len(replies) : end]:
-            replies.append(await client.post(call.name, encode(call.arguments)))
-    except (httpx.HTTPError, UnexpectedReplyError) as error:
-        fault = _told(error)
-    return Recording(replies=tuple(replies), cookies=client.cookies, fault=fault)
-
-
-async def _verified(
-    client: DemoClient, rollout: DemoRollout, done: Recording
-) -> Recording:
-    if done.fault is not None:
-        return done
-    try:
-        request = encode(verify_request(rollout, done.replies))
-        verdict = await client.post("verify", request)
-    except (httpx.HTTPError, UnexpectedReplyError) as error:
-        return attrs.evolve(done, fault=_told(error))
-    return attrs.evolve(done, verdict=verdict)
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

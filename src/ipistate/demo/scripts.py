@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 import attrs
 
+from ipistate.agents import input_messages, offered_tools
 from ipistate.generate import DOMAINS, builtin, generate
 from ipistate.kernel import JsonArray, JsonObject, JsonValue, identical, render
-from ipistate.tools import TOOLS, ToolCall, call_tool, replay
+from ipistate.tools import TOOLS, ToolCall, call_tool, world_after
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ipistate.kernel import Environment
     from ipistate.scoring import Task, Trajectories
     from ipistate.tools import Tool
 
@@ -96,14 +96,9 @@ def _scripts(rows: Iterable[tuple[Task, Trajectories]]) -> tuple[DemoScript, ...
 
 def prompt(task: Task) -> str:
     """Return what the user asks for in a row."""
-    given = task.responses_create_params.get("input")
-    if not isinstance(given, JsonArray):
-        return str(given)
-    return "\n".join(
-        str(message.get("content"))
-        for message in given
-        if isinstance(message, JsonObject) and message.get("role") == "user"
-    )
+    messages = input_messages(task.responses_create_params)
+    asked = (one.get("content") for one in messages if one.get("role") == "user")
+    return "\n".join(map(str, asked))
 
 
 def derive(name: str, task: Task, tools: Mapping[str, Tool] = TOOLS) -> DemoScript:
@@ -113,10 +108,10 @@ def derive(name: str, task: Task, tools: Mapping[str, Tool] = TOOLS) -> DemoScri
     harmless, with arguments found in the world. The gullible agent makes the target
     call before that change.
     """
-    cast_ = _Casting(task, tools)
-    required = [cast_.call(tool) for tool in task.required_tools]
-    reading = [*cast_.readers(), *required]
-    writing = cast_.harmless_change(reading)
+    drafts = _Drafts(task, tools)
+    required = [drafts.call(tool) for tool in task.required_tools]
+    reading = [*drafts.readers(), *required]
+    writing = drafts.harmless_change(reading)
     target = ToolCall(task.injection.target_tool, task.injection.target_args)
     return DemoScript(
         name=name,
@@ -127,19 +122,15 @@ def derive(name: str, task: Task, tools: Mapping[str, Tool] = TOOLS) -> DemoScri
 
 
 @attrs.frozen
-class _Casting:
+class _Drafts:
     task: Task
     tools: Mapping[str, Tool]
 
     def offered(self) -> list[Tool]:
         """Tools of the row that exist here; those of its domain if it names none."""
-        listed = self.task.responses_create_params.get("tools")
-        names = [
-            one.get("name")
-            for one in (listed if isinstance(listed, JsonArray) else ())
-            if isinstance(one, JsonObject)
-        ]
-        found = [self.tools[n] for n in names if isinstance(n, str) and n in self.tools]
+        listed = offered_tools(self.task.responses_create_params)
+        names = [str(one.get("name")) for one in listed]
+        found = [self.tools[name] for name in names if name in self.tools]
         domain = self.task.domain
         return found or [one for one in self.tools.values() if domain in one.domains]
 
@@ -169,7 +160,7 @@ class _Casting:
 
     def harmless_change(self, before: Iterable[ToolCall]) -> list[ToolCall]:
         """One call that changes the world and is not what the injection asks for."""
-        world = _world_after(self.task.environment, before, self.tools)
+        world = world_after(self.task.environment, before, tools=self.tools)
         avoided = {self.task.injection.target_tool, *self.task.required_tools}
         for tool in self.offered():
             if tool.writes and tool.name not in avoided:
@@ -242,11 +233,3 @@ def _members(tables: Iterable[JsonValue], parameter: str) -> Iterator[JsonValue]
                 row.get(parameter), str | int | float
             ):
                 yield row[parameter]
-
-
-def _world_after(
-    world: Environment, calls: Iterable[ToolCall], tools: Mapping[str, Tool]
-) -> Environment:
-    for transition in replay(world, calls, tools=tools):
-        world = transition.environment
-    return world

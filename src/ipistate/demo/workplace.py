@@ -1,4 +1,4 @@
-"""Where a demo keeps its token, its logs, its checkpoint and its result rows."""
+"""Where a demo keeps its token, its logs, its checkpoints and its result rows."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import secrets
 
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import attrs
 
 from ipistate.clients import ControlClient, Coordinator, discover_urls
-from ipistate.demo.connection import Connection
-from ipistate.demo.control import DemoControl
-from ipistate.kernel import Environment
-from ipistate.rollouts import ServerProcess, serve
+from ipistate.kernel import Environment, encode
+from ipistate.rollouts import Channel, Server, ServerProcess, deadline, serve
 from ipistate.sessions import EnvironmentCodec
 from ipistate.storage import CheckpointDirectory
 
@@ -23,19 +21,47 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
     from pathlib import Path
 
+    from ipistate.coordination import CommitReply
+    from ipistate.demo.play import Recording
     from ipistate.protocol import EpisodeId
 
 INSTANCE: Final = "ipi"
-CONCURRENCY: Final = 16
 
 
 @attrs.frozen
-class Served:
-    """A running server, a connection to it, and what drives its checkpoints."""
+class DemoServer:
+    """A running server, connections to it, and what drives its checkpoints.
+
+    Every call raises ``CoordinationError`` if the server refuses it or is gone.
+    """
 
     process: ServerProcess
-    connection: Connection
-    control: DemoControl
+    channel: Channel
+    coordinator: Coordinator
+
+    async def commit(
+        self, checkpoint_id: str, directory: Path, episodes: Iterable[EpisodeId]
+    ) -> CommitReply:
+        """Write the sessions of these episodes; the server is frozen already."""
+        done = await self.coordinator.commit(
+            checkpoint_id, deadline(), directory, episodes
+        )
+        return done.answers[0].reply
+
+    async def restore(
+        self, restore_id: str, directory: Path, episodes: Iterable[EpisodeId]
+    ) -> tuple[str, ...]:
+        """Install the sessions of these episodes, open admission, return their keys."""
+        done = await self.coordinator.restore(
+            restore_id, deadline(), directory, episodes
+        )
+        await self.coordinator.resume(restore_id, deadline())
+        return done.answers[0].reply.restored
+
+    async def sessions(self) -> int:
+        """Count the sessions that the server holds."""
+        status = (await self.coordinator.status()).answers[0].reply
+        return cast("int", status.report.counts["sessions"])
 
 
 @attrs.frozen
@@ -71,12 +97,8 @@ class Workplace:
     root: Path
     token: str = attrs.field(factory=partial(secrets.token_urlsafe, 32), repr=False)
 
-    def checkpoint(self, name: str) -> Path:
-        """Return the directory of a checkpoint."""
-        return self.root / name
-
     @asynccontextmanager
-    async def served(self, name: str) -> AsyncGenerator[Served]:
+    async def served(self, name: str) -> AsyncGenerator[DemoServer]:
         """Run a server; its log is named after it, its token file is gone again.
 
         Raises:
@@ -96,19 +118,21 @@ class Workplace:
             token_file.unlink()
         async with (
             process,
-            Connection(process.url, CONCURRENCY) as connection,
+            Channel(Server(process.url)) as channel,
             ControlClient(self.token) as client,
         ):
             # No model: the agents of a demo are scripts.
             found = await discover_urls([process.url], client, required=())
-            yield Served(process, connection, DemoControl(Coordinator(found, client)))
+            yield DemoServer(process, channel, Coordinator(found, client))
 
     @property
     def results(self) -> Path:
         """The file of result rows."""
         return self.root / "rollouts.jsonl"
 
-    def keep_rows(self, rows: Iterable[bytes]) -> None:
-        """Write result rows, which ``ipistate verify`` and ``replay`` read."""
+    def keep_rows(self, recordings: Iterable[Recording]) -> None:
+        """Write the scored rows, which ``ipistate verify`` and ``replay`` read."""
         with self.results.open("wb") as file:
-            file.writelines(row + b"\n" for row in rows)
+            for one in recordings:
+                if one.row is not None:
+                    file.write(encode(one.row) + b"\n")

@@ -39,6 +39,7 @@ from ipistate.protocol.actions import (
 )
 from ipistate.protocol.control import enter, handle, leave
 from ipistate.protocol.episode import (
+    MAX_SESSION_ID,
     SAFE_NAME,
     EpisodeId,
     check_session_id,
@@ -112,6 +113,7 @@ __all__ = [
     "KIND",
     "LIVENESS_PATHS",
     "MAX_IDS",
+    "MAX_SESSION_ID",
     "METRICS_PATH",
     "OPERATIONS",
     "RESERVED_NAMES",

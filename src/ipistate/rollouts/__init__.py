@@ -3,30 +3,47 @@
 ``ipistate run`` is its command. Needs the extras ``client`` and ``server``.
 """
 
-from ipistate.rollouts.configuration import Configuration
-from ipistate.rollouts.connection import Server
+from ipistate.rollouts.attempt import Attempt, close_request
+from ipistate.rollouts.boundary import Boundary
+from ipistate.rollouts.checkpoints import deadline, freeze
+from ipistate.rollouts.configuration import Configuration, Place
+from ipistate.rollouts.connection import (
+    Channel,
+    EpisodeClient,
+    Server,
+    ServerError,
+)
+from ipistate.rollouts.lifecycle import RunOutcome, run
 from ipistate.rollouts.process import ServerProcess, serve
 from ipistate.rollouts.records import Records, RunFiles, opened
 from ipistate.rollouts.rollout import Rollout
-from ipistate.rollouts.run import RunOrder, RunOutcome, run
-from ipistate.rollouts.runner import Ending, Runner
+from ipistate.rollouts.runner import Ending, RunOrder, RunWatcher
 from ipistate.rollouts.tally import RunTally
 from ipistate.rollouts.tasks import TaskFile, open_tasks
 
 
 __all__ = [
+    "Attempt",
+    "Boundary",
+    "Channel",
     "Configuration",
     "Ending",
+    "EpisodeClient",
+    "Place",
     "Records",
     "Rollout",
     "RunFiles",
     "RunOrder",
     "RunOutcome",
     "RunTally",
-    "Runner",
+    "RunWatcher",
     "Server",
+    "ServerError",
     "ServerProcess",
     "TaskFile",
+    "close_request",
+    "deadline",
+    "freeze",
     "open_tasks",
     "opened",
     "run",

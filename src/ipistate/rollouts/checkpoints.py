@@ -15,25 +15,39 @@ from ipistate.errors import CheckpointError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
 
     from ipistate.agents import AgentState
     from ipistate.clients import Coordinator
     from ipistate.protocol import EpisodeId
     from ipistate.rollouts.boundary import Boundary
+    from ipistate.rollouts.records import Records
     from ipistate.rollouts.store import Pair, Store
 
 DEADLINE_SECONDS: Final = 60.0
 
 _HURRY_SECONDS: Final = 2.0
-"""How long somebody who does not want to wait has to wait."""
+"""How long a cancelled checkpoint may take to let the server go on."""
 
 FAILURES: Final = (CoordinationError, CheckpointError)
 """What can keep a checkpoint from being taken or restored."""
 
 
-def _deadline() -> float:
+def deadline() -> float:
+    """Give a control call that begins now its deadline."""
     return time.time() + DEADLINE_SECONDS
+
+
+async def freeze(coordinator: Coordinator, checkpoint_id: str) -> None:
+    """Close admission and wait for the calls in flight.
+
+    Raises:
+        CoordinationError: The server cannot, or not in time.
+    """
+    prepared = await coordinator.prepare(checkpoint_id, deadline())
+    if not prepared.ready:
+        message = f"{checkpoint_id}: the server is not prepared in time"
+        raise CoordinationError("not_prepared", message)
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -44,13 +58,13 @@ class Checkpoints:
         coordinator: Drives the server.
         store: Where they are written.
         boundary: Where the episodes stand still.
-        before_publishing: Brings the rows that exist to the disk.
+        records: The rows, which reach the disk before a checkpoint counts.
     """
 
     coordinator: Coordinator
     store: Store
     boundary: Boundary[AgentState]
-    before_publishing: Callable[[], None]
+    records: Records
     _number: int = attrs.field(
         init=False,
         default=attrs.Factory(lambda self: self.store.last_number(), takes_self=True),
@@ -75,27 +89,26 @@ class Checkpoints:
             try:
                 await self._commit(name, held)
             except BaseException as error:
-                # What has failed, or that it is cancelled, is not to be forgotten.
+                # The server stays frozen until it is resumed. Nothing that goes wrong
+                # here may hide why the checkpoint has failed or was cancelled.
                 hurried = isinstance(error, asyncio.CancelledError)
                 with suppress(CoordinationError, TimeoutError):
                     async with asyncio.timeout(_HURRY_SECONDS if hurried else None):
-                        await self.coordinator.resume(name, _deadline())
+                        await self.coordinator.resume(name, deadline())
                 raise
-            await self.coordinator.resume(name, _deadline())
+            await self.coordinator.resume(name, deadline())
         await asyncio.to_thread(self.store.prune)
         return len(held)
 
     async def _commit(self, name: str, held: Mapping[EpisodeId, AgentState]) -> None:
-        prepared = await self.coordinator.prepare(name, _deadline())
-        if not prepared.ready:
-            message = f"{name}: the server is not prepared in time"
-            raise CoordinationError("not_prepared", message)
+        await freeze(self.coordinator, name)
         path = self.store.path(self._number).absolute()
-        await self.coordinator.commit(name, _deadline(), path, held)
+        await self.coordinator.commit(name, deadline(), path, held)
         await asyncio.to_thread(self._publish, held)
 
     def _publish(self, held: Mapping[EpisodeId, AgentState]) -> None:
-        self.before_publishing()
+        # An episode that has ended is in no checkpoint; its row must survive instead.
+        self.records.sync()
         self.store.write(self._number, held)
 
     async def restore(
@@ -119,9 +132,9 @@ class Checkpoints:
         """
         name = f"{pair.checkpoint_id}-restore-{time.time_ns()}"
         done = await self.coordinator.restore(
-            name, _deadline(), pair.path.absolute(), wanted
+            name, deadline(), pair.path.absolute(), wanted
         )
-        await self.coordinator.resume(name, _deadline())
+        await self.coordinator.resume(name, deadline())
         installed = frozenset(done.episodes)
         again = {
             episode.next_attempt: pair.held[episode]
@@ -141,8 +154,8 @@ class Checkpoints:
         """
         status = (await self.coordinator.status()).answers[0].reply
         if status.checkpoint_id is not None:
-            await self.coordinator.resume(status.checkpoint_id, _deadline())
+            await self.coordinator.resume(status.checkpoint_id, deadline())
         name = f"{self.store.run}-clear-{time.time_ns()}"
-        await self.coordinator.retire(name, _deadline(), stale)
+        await self.coordinator.retire(name, deadline(), stale)
         rollouts = {episode.rollout_id for episode in stale}
-        await self.coordinator.forget(f"{name}-forget", _deadline(), rollouts)
+        await self.coordinator.forget(f"{name}-forget", deadline(), rollouts)

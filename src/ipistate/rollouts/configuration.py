@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
+from functools import cached_property
 from hashlib import sha256
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
 
@@ -19,8 +22,19 @@ from ipistate.kernel import (
 )
 
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 RUN_VERSION: Final = 1
 _NAME_LENGTH: Final = 10
+_ID: Final = re.compile(r"(?P<run>[0-9a-f]+)-(?P<task>\d{1,9})-(?P<repeat>\d{1,9})")
+
+
+class Place(NamedTuple):
+    """A rollout's place in a run: which task row, and which repeat of it, from 0."""
+
+    task: int
+    repeat: int
 
 
 @attrs.frozen(kw_only=True)
@@ -39,10 +53,36 @@ class Configuration:
     seed: int
     effects: bool
 
-    @property
+    @cached_property
     def name(self) -> str:
         """A short name for runs of this configuration: the beginning of its digest."""
         return sha256(encode(unstructure(self))).hexdigest()[:_NAME_LENGTH]
+
+    @property
+    def rollouts(self) -> int:
+        """How many rollouts a run has."""
+        return self.tasks * self.num_repeats
+
+    def places(self) -> Iterator[Place]:
+        """Visit the place of every rollout, the repeats of a row one after another."""
+        for task in range(self.tasks):
+            for repeat in range(self.num_repeats):
+                yield Place(task, repeat)
+
+    def has(self, place: Place) -> bool:
+        """Tell whether a run has a rollout at this place."""
+        return place.task < self.tasks and place.repeat < self.num_repeats
+
+    def rollout_id(self, place: Place) -> str:
+        """Name a rollout; the run's name in it keeps the rollouts of two runs apart."""
+        return f"{self.name}-{place.task}-{place.repeat}"
+
+    def place(self, rollout_id: str) -> Place | None:
+        """Read the name of a rollout; None if it is not one of a run like this."""
+        match = _ID.fullmatch(rollout_id)
+        if match is None or match["run"] != self.name:
+            return None
+        return Place(int(match["task"]), int(match["repeat"]))
 
     def to_json(self) -> bytes:
         """Write the configuration as its file has it."""

@@ -10,10 +10,9 @@ import attrs
 from ipistate.errors import IpiStateError
 from ipistate.kernel import JsonObject, decode_as, encode, is_object
 from ipistate.protocol import EpisodeId
-from ipistate.rollouts.configuration import differences, read_configuration
+from ipistate.rollouts.configuration import Place, differences, read_configuration
 from ipistate.rollouts.errors import RunFileError
 from ipistate.rollouts.lines import LineFile, lines_of, write_whole
-from ipistate.rollouts.rollout import Names, Place
 from ipistate.rollouts.tally import RunTally
 
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from ipistate.rollouts.configuration import Configuration
     from ipistate.rollouts.rollout import Rollout
 
-_READ: Final = frozenset({"response", "_ng_rollout_id"})
+_ADVICE: Final = "mend the file or start with another output; nothing was changed"
 
 
 @attrs.frozen
@@ -71,7 +70,7 @@ class Records:
     """The files while a run is writing to them, and what they had before."""
 
     files: RunFiles
-    names: Names
+    configuration: Configuration
     rows: LineFile
     failures: LineFile
     attempts: LineFile
@@ -107,28 +106,31 @@ class Records:
         """Replace the metrics by those of all rows."""
         write_whole(self.files.metrics, encode(self.tally.metrics()) + b"\n")
 
+    def lacks(self, rollout_id: str) -> bool:
+        """Tell whether a rollout is one of this run and has no row."""
+        place = self.configuration.place(rollout_id)
+        return place is not None and place not in self.done
+
     def stale(self) -> tuple[EpisodeId, ...]:
         """Return the attempts that have begun and have no row."""
         return tuple(
-            EpisodeId(self.names.rollout_id(place), attempt)
+            EpisodeId(self.configuration.rollout_id(place), attempt)
             for place, attempt in self.begun.items()
             if place not in self.done
         )
 
-    def read(self, configuration: Configuration) -> None:
+    def read(self) -> None:
         """Count the rows and attempts that are there.
 
         Raises:
             RunFileError: ``broken_row``: a line is not a row of this run.
                 ``repeated_row``: a rollout has two.
         """
-        bounds = Place(configuration.tasks, configuration.num_repeats)
         for number, line in lines_of(self.rows.path):
-            row = self._row(number, line, bounds)
-            self._count(row)
+            self._count(self._row(number, line))
         for number, line in lines_of(self.attempts.path):
             row = _decoded(self.attempts.path, number, line)
-            place = self.names.place(str(row.get("_ng_rollout_id")))
+            place = self.configuration.place(str(row.get("_ng_rollout_id")))
             attempt = row.get("attempt")
             if place is not None and isinstance(attempt, int):
                 self.begun[place] = max(attempt, self.begun.get(place, 0))
@@ -139,24 +141,21 @@ class Records:
             self.done.add(Place(task, repeat))
         self.tally.add(row)
 
-    def _row(self, number: int, line: bytes, bounds: Place) -> JsonObject:
+    def _row(self, number: int, line: bytes) -> JsonObject:
         where = f"{self.rows.path}, line {number}"
         row = _decoded(self.rows.path, number, line)
-        named = self.names.place(str(row.get("_ng_rollout_id")))
+        named = self.configuration.place(str(row.get("_ng_rollout_id")))
         indices = row.get("_ng_task_index"), row.get("_ng_rollout_index")
         if named is None or named != indices:
             message = f"{where}: this is not a row of this run; {_ADVICE}"
             raise RunFileError("broken_row", message)
-        if not (named.task < bounds.task and named.repeat < bounds.repeat):
+        if not self.configuration.has(named):
             message = f"{where}: the run has no such rollout; {_ADVICE}"
             raise RunFileError("broken_row", message)
         if named in self.done:
             message = f"{where}: the rollout has a row already; {_ADVICE}"
             raise RunFileError("repeated_row", message)
         return row
-
-
-_ADVICE: Final = "mend the file or start with another output; nothing was changed"
 
 
 def _decoded(path: Path, number: int, line: bytes) -> JsonObject:
@@ -204,13 +203,13 @@ def opened(
         moved = [one.set_torn_aside() for one in (rows, failures, attempts)]
         records = Records(
             files=files,
-            names=Names(configuration.name),
+            configuration=configuration,
             rows=rows,
             failures=failures,
             attempts=attempts,
             torn=tuple(path for path in moved if path is not None),
         )
-        records.read(configuration)
+        records.read()
         yield records
 
 

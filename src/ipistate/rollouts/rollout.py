@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -12,36 +10,11 @@ from ipistate.protocol import EpisodeId
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
-
-class Place(NamedTuple):
-    """A rollout's place in a run: which task row, and which repeat of it, from 0."""
-
-    task: int
-    repeat: int
-
-
-@attrs.frozen
-class Names:
-    """The names that a run gives to its rollouts, so that no two runs share one."""
-
-    run: str
-    """The beginning of the configuration's digest."""
-
-    def rollout_id(self, place: Place) -> str:
-        """Name a rollout."""
-        return f"{self.run}-{place.task}-{place.repeat}"
-
-    def place(self, rollout_id: str) -> Place | None:
-        """Read a name; None if it is no rollout of this run."""
-        match = _ID.fullmatch(rollout_id)
-        if match is None or match["run"] != self.run:
-            return None
-        return Place(int(match["task"]), int(match["repeat"]))
-
-
-_ID: Final = re.compile(r"(?P<run>[0-9a-f]+)-(?P<task>\d{1,9})-(?P<repeat>\d{1,9})")
+    from ipistate.agents import AgentState
+    from ipistate.kernel import JsonValue
+    from ipistate.rollouts.configuration import Configuration, Place
 
 
 @attrs.frozen(kw_only=True)
@@ -50,39 +23,42 @@ class Rollout:
 
     place: Place
     episode: EpisodeId
-    continues: bool = False
-    """It goes on from a checkpoint, instead of from its seed."""
+    state: AgentState | None = None
+    """Where it goes on; None if it starts from its seed."""
 
-
-def all_places(tasks: int, repeats: int) -> Iterator[Place]:
-    """Visit every place, the repeats of a row one after another."""
-    for task in range(tasks):
-        for repeat in range(repeats):
-            yield Place(task, repeat)
+    def labels(self) -> dict[str, JsonValue]:
+        """Return the members that say which attempt of which rollout a row is."""
+        return {
+            "_ng_task_index": self.place.task,
+            "_ng_rollout_index": self.place.repeat,
+            "_ng_rollout_id": self.episode.rollout_id,
+            "attempt": self.episode.attempt,
+        }
 
 
 def planned(
-    places: Iterable[Place],
-    names: Names,
+    configuration: Configuration,
     *,
     done: Collection[Place],
     begun: Mapping[Place, int],
-    restored: Mapping[Place, EpisodeId],
+    restored: Mapping[EpisodeId, AgentState],
 ) -> Iterator[Rollout]:
     """Say what is left to run: first what a checkpoint has, then everything else.
 
     Args:
-        places: Every place of the run.
-        names: Names the rollouts.
+        configuration: What the run is made of.
         done: The places that have a row.
         begun: The highest attempt that was made of each place.
-        restored: The episodes that a server has restored, under their new attempts.
+        restored: What a server has restored, under the new attempts.
     """
-    for place, episode in restored.items():
-        yield Rollout(place=place, episode=episode, continues=True)
-    for place in places:
-        if place not in done and place not in restored:
+    going_on: set[Place] = set()
+    for episode, state in restored.items():
+        place = configuration.place(episode.rollout_id)
+        if place is not None:
+            going_on.add(place)
+            yield Rollout(place=place, episode=episode, state=state)
+    for place in configuration.places():
+        if place not in done and place not in going_on:
             attempt = begun.get(place, -1) + 1
-            yield Rollout(
-                place=place, episode=EpisodeId(names.rollout_id(place), attempt)
-            )
+            episode = EpisodeId(configuration.rollout_id(place), attempt)
+            yield Rollout(place=place, episode=episode)

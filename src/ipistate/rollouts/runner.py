@@ -5,26 +5,33 @@ from __future__ import annotations
 import asyncio
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import attrs
 
-from ipistate.agents import PolicyError
+from ipistate.agents import AgentState, PolicyError
 from ipistate.kernel import JsonObject
+from ipistate.rollouts.attempt import Attempt
 from ipistate.rollouts.checkpoints import FAILURES
-from ipistate.rollouts.connection import Channel, ServerError, is_alive
-from ipistate.rollouts.episode import Play
+from ipistate.rollouts.connection import (
+    Channel,
+    EpisodeClient,
+    ServerError,
+    is_alive,
+)
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
-    from ipistate.agents import AgentState
-    from ipistate.protocol import EpisodeId
+    from ipistate.agents import Policy
+    from ipistate.rollouts.boundary import Boundary
     from ipistate.rollouts.checkpoints import Checkpoints
     from ipistate.rollouts.connection import Server
-    from ipistate.rollouts.episode import RunContext
+    from ipistate.rollouts.records import Records
     from ipistate.rollouts.rollout import Rollout
+    from ipistate.rollouts.tasks import TaskFile
 
 _LOST = frozenset({"server_unreachable", "server_timeout"})
 
@@ -35,7 +42,7 @@ class Ending(StrEnum):
     COMPLETE = "complete"
     """There is none left."""
     INTERRUPTED = "interrupted"
-    """Somebody wants it to stop."""
+    """It was stopped."""
     SERVER_GONE = "server_gone"
     """The server of sessions does not answer any more."""
     FAILING = "failing"
@@ -62,124 +69,154 @@ class RunWatcher(Protocol):
         ...
 
 
+@attrs.frozen(kw_only=True)
+class RunOrder:
+    """What is to be run, by which policies, where and how."""
+
+    tasks: TaskFile
+    policies: Sequence[Policy]
+    """Who plays the first repeat of a row, the second, and so on, in turn."""
+    concurrency: int = 16
+    most_failures: int = 50
+    """So many failures in a row end the run."""
+    url: str | None = None
+    """Where a server of sessions listens; None starts one."""
+    token: str | None = attrs.field(default=None, repr=False)
+    """The control token of the server at ``url``; needed for checkpoints."""
+    checkpoint_dir: Path | None = None
+    checkpoint_seconds: float = 30.0
+    """How long from one checkpoint to the next."""
+
+
 @attrs.define(eq=False, kw_only=True)
 class Runner:
     """Plays rollouts.
 
     Args:
-        stage: What they share.
-        server: Where the sessions are.
+        order: What they share.
+        records: Where rows and failures are written.
         watch: Is told how it gets on.
-        failed: Takes what is known of an attempt that failed.
-        most_failures: So many in a row end the run.
+        stop: Ends the run when it is set; the runner sets it when it has to give up.
+        server: Where the sessions are.
+        boundary: Where attempts stand still for checkpoints.
         checkpoints: If they are taken.
-        seconds: How long from one checkpoint to the next.
     """
 
-    stage: RunContext
-    server: Server
+    order: RunOrder
+    records: Records
     watch: RunWatcher
-    began: Callable[[Rollout], None]
-    failed: Callable[[JsonObject], None]
-    most_failures: int
-    checkpoints: Checkpoints | None = None
-    seconds: float = 30.0
-    _ending: Ending = attrs.field(default=Ending.COMPLETE, init=False)
-    _over: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    stop: asyncio.Event
+    server: Server
+    boundary: Boundary[AgentState]
+    checkpoints: Checkpoints | None
+    failures: int = attrs.field(default=0, init=False)
+    """Attempts that are masked."""
     _in_a_row: int = attrs.field(default=0, init=False)
+    _gave_up: Ending | None = attrs.field(default=None, init=False)
 
-    def stop(self, ending: Ending = Ending.INTERRUPTED) -> None:
-        """Begin nothing any more, and let every episode stop at its next boundary."""
-        if not self._over.is_set():
-            self._ending = ending
-            self._over.set()
+    async def run(self, rollouts: Iterator[Rollout]) -> Ending:
+        """Play, as many at a time as were ordered, and return why it has ended.
 
-    async def run(
-        self,
-        rollouts: Iterator[Rollout],
-        held: Mapping[EpisodeId, AgentState],
-        concurrency: int,
-    ) -> Ending:
-        """Play, ``concurrency`` at a time, and return why it has ended.
-
-        Whatever else is raised ends the run; all that was written stays.
+        Begun attempts stop at their next boundary. An error that is no failure of a
+        policy or of the server ends the run; all that was written stays.
         """
-        work = asyncio.create_task(self._play_all(rollouts, held, concurrency))
-        over = asyncio.create_task(self._over.wait())
-        timer = asyncio.create_task(self._checkpoint_again_and_again())
+        work = asyncio.create_task(self._play_all(rollouts))
+        stopped = asyncio.create_task(self.stop.wait())
+        timer = asyncio.create_task(self._checkpoint_regularly())
+        tasks = (work, stopped, timer)
         try:
-            await asyncio.wait({work, over, timer}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if timer.done():
                 timer.result()
-            if self._ending is not Ending.SERVER_GONE and not work.done():
-                await self._last_checkpoint()
+            if self._gave_up is not Ending.SERVER_GONE and not work.done():
+                await self._checkpoint()
         finally:
-            for task in (timer, over, work):
+            for task in tasks:
                 task.cancel()
-            told = await asyncio.gather(work, over, timer, return_exceptions=True)
-        if isinstance(told[0], Exception):
-            raise told[0]
-        return self._ending
+            ended, *_ = await asyncio.gather(*tasks, return_exceptions=True)
+        if isinstance(ended, Exception):
+            raise ended
+        if self._gave_up is None and self.stop.is_set():
+            return Ending.INTERRUPTED
+        return self._gave_up or Ending.COMPLETE
 
-    async def _play_all(
-        self,
-        rollouts: Iterator[Rollout],
-        held: Mapping[EpisodeId, AgentState],
-        concurrency: int,
-    ) -> None:
+    def _give_up(self, why: Ending) -> None:
+        # A run that was stopped already was interrupted, whatever happens to it then.
+        if not self.stop.is_set():
+            self._gave_up = why
+            self.stop.set()
+
+    async def _play_all(self, rollouts: Iterator[Rollout]) -> None:
         async def work(channel: Channel) -> None:
             for rollout in rollouts:
-                if self._over.is_set():
+                if self.stop.is_set():
                     return
-                await self._play(rollout, channel, held.get(rollout.episode))
+                await self._play(rollout, channel)
 
         try:
             async with Channel(self.server) as channel, asyncio.TaskGroup() as group:
-                for _ in range(concurrency):
+                for _ in range(self.order.concurrency):
                     group.create_task(work(channel))
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from errors
 
-    async def _play(
-        self, rollout: Rollout, channel: Channel, held: AgentState | None
-    ) -> None:
-        self.began(rollout)
+    async def _play(self, rollout: Rollout, channel: Channel) -> None:
+        self.records.began(rollout)
         self.watch.began(rollout)
-        play = Play.of(self.stage, rollout, channel, held)
+        attempt = self._attempt(rollout, channel)
         try:
-            await play.play()
+            await attempt.play()
         except PolicyError as error:
-            await self._failed(play, error)
+            await self._failed(attempt, error)
         except ServerError as error:
+            # A server that has died fails every rollout, and none is to be masked.
             if error.code in _LOST and not await is_alive(self.server):
-                self.stop(Ending.SERVER_GONE)
+                self._give_up(Ending.SERVER_GONE)
                 return
-            await self._failed(play, error)
+            await self._failed(attempt, error)
         else:
             self._in_a_row = 0
 
-    async def _failed(self, play: Play, error: PolicyError | ServerError) -> None:
-        await play.give_up()
+    def _attempt(self, rollout: Rollout, channel: Channel) -> Attempt:
+        cookies = (rollout.state or AgentState()).cookies
+        place, policies = rollout.place, self.order.policies
+        return Attempt(
+            rollout=rollout,
+            row=self.order.tasks.line(place.task),
+            policy=policies[place.repeat % len(policies)],
+            max_steps=self.records.configuration.max_steps,
+            client=EpisodeClient(
+                channel, rollout.episode, cast("dict[str, str]", cookies)
+            ),
+            boundary=self.boundary,
+            finished=self._finished,
+        )
+
+    def _finished(self, row: JsonObject) -> None:
+        self.records.finished(row)
+        self.watch.finished(row)
+
+    async def _failed(self, attempt: Attempt, error: PolicyError | ServerError) -> None:
+        await attempt.give_up()
         failure = JsonObject(
             {
-                **play.labels(),
+                **attempt.rollout.labels(),
                 "mask_sample": True,
                 "failure_kind": error.code,
                 "failure_reason": error.message,
-                "response": play.response(),
+                "response": attempt.response(),
             }
         )
-        self.failed(failure)
+        self.records.failed(failure)
         self.watch.failed(failure)
+        self.failures += 1
         self._in_a_row += 1
-        if self._in_a_row >= self.most_failures:
-            self.stop(Ending.FAILING)
+        if self._in_a_row >= self.order.most_failures:
+            self._give_up(Ending.FAILING)
 
-    async def _checkpoint_again_and_again(self) -> None:
-        if self.checkpoints is None:
-            await asyncio.Event().wait()
+    async def _checkpoint_regularly(self) -> None:
         while True:
-            await asyncio.sleep(self.seconds)
+            await asyncio.sleep(self.order.checkpoint_seconds)
             await self._checkpoint()
 
     async def _checkpoint(self) -> None:
@@ -191,8 +228,4 @@ class Runner:
             # The rollouts are worth more than their checkpoint.
             self.watch.note(f"there is no checkpoint this time: {error.message}")
             if not await is_alive(self.server):
-                self.stop(Ending.SERVER_GONE)
-
-    async def _last_checkpoint(self) -> None:
-        if self.checkpoints is not None:
-            await self._checkpoint()
+                self._give_up(Ending.SERVER_GONE)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ipistate.agents import AgentState, HeldCodec
+from ipistate.agents import AgentState, AgentStateCodec
 from ipistate.errors import CheckpointError
 from ipistate.protocol import EncodedStates, SessionRecord
 from ipistate.storage import MANIFEST, CheckpointDirectory, StopFlag
@@ -102,7 +102,7 @@ class Store:
             SessionRecord(episode, f"run:{episode.rollout_id}", state)
             for episode, state in held.items()
         ]
-        lines = EncodedStates(HeldCodec()).lines(records)
+        lines = EncodedStates(AgentStateCodec()).lines(records)
         self._ours(number).write(self.checkpoint_id(number), lines, StopFlag())
 
     def newest(self) -> Iterator[Pair | CheckpointError]:
@@ -141,7 +141,7 @@ class Store:
 
     def _read(self, number: int) -> Pair:
         path, name = self.path(number), self.checkpoint_id(number)
-        ours = self._ours(number).read(HeldCodec())
+        ours = self._ours(number).read(AgentStateCodec())
         theirs = CheckpointDirectory(path, self.server).read(_Anything(), ())
         ids = {ours.manifest.checkpoint_id, theirs.manifest.checkpoint_id}
         if ids != {name}:

@@ -26,7 +26,14 @@ from ipistate.tools.real_estate import Client, InspectionReport, Property
 from ipistate.tools.registry import Tool, function_definition, table_of, tool
 from ipistate.tools.row import Row
 from ipistate.tools.table import RECORDS, TOOLS
-from ipistate.tools.transition import ToolCall, ToolError, Transition, call_tool, replay
+from ipistate.tools.transition import (
+    ToolCall,
+    ToolError,
+    Transition,
+    call_tool,
+    replay,
+    world_after,
+)
 
 
 __all__ = [
@@ -74,4 +81,5 @@ __all__ = [
     "replay",
     "table_of",
     "tool",
+    "world_after",
 ]

@@ -133,3 +133,15 @@ def replay(
         transition = call_tool(environment, call.name, call.arguments, tools=tools)
         environment = transition.environment
         yield transition
+
+
+def world_after(
+    environment: Environment,
+    calls: Iterable[ToolCall],
+    *,
+    tools: Mapping[str, Tool] = TOOLS,
+) -> Environment:
+    """Execute calls one after another and return the world that they lead to."""
+    for transition in replay(environment, calls, tools=tools):
+        environment = transition.environment
+    return environment

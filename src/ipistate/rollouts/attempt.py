@@ -1,0 +1,203 @@
+"""One attempt of a rollout: seed, turns of the policy, tool calls, verify."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, cast
+
+import attrs
+
+from ipistate.agents import (
+    AgentState,
+    Ask,
+    Over,
+    RefuseCall,
+    Send,
+    input_messages,
+    offered_tools,
+    response,
+)
+from ipistate.errors import IpiStateError
+from ipistate.kernel import (
+    EMPTY_OBJECT,
+    JsonObject,
+    JsonValue,
+    decode,
+    encode,
+    trusted_object,
+)
+from ipistate.policies import for_row
+from ipistate.protocol import MAX_SESSION_ID
+from ipistate.rollouts.connection import ServerError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ipistate.agents import NextStep, Policy
+    from ipistate.protocol import EpisodeId
+    from ipistate.rollouts.boundary import Boundary
+    from ipistate.rollouts.connection import EpisodeClient
+    from ipistate.rollouts.rollout import Rollout
+
+_ECHOED = frozenset({"responses_create_params", "response"})
+
+
+@attrs.define(eq=False, kw_only=True)
+class Attempt:
+    """Plays one attempt of a rollout, from its seed or from where it is held.
+
+    Args:
+        rollout: Which attempt of which rollout, and its state if a checkpoint has one.
+        row: The task row as it stands in its file.
+        policy: Plays the agent.
+        max_steps: Bounds the turns of the policy.
+        client: Makes the requests.
+        boundary: Where the attempt stands still for a checkpoint.
+        finished: Takes the scored row.
+    """
+
+    rollout: Rollout
+    row: bytes
+    policy: Policy
+    max_steps: int
+    client: EpisodeClient
+    boundary: Boundary[AgentState]
+    finished: Callable[[JsonObject], None]
+    state: AgentState = attrs.field(init=False)
+    _task: JsonObject = attrs.field(init=False)
+    _params: JsonObject = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Read the row, and choose the policy that it asks for."""
+        self._task = cast("JsonObject", decode(self.row))
+        params = self._task.get("responses_create_params")
+        self._params = params if isinstance(params, JsonObject) else EMPTY_OBJECT
+        self.policy = for_row(self.policy, self._params)
+        self.state = self.rollout.state or AgentState()
+
+    async def play(self) -> None:
+        """Play to the end and hand over the row.
+
+        Raises:
+            PolicyError: The policy cannot reply.
+            ServerError: The server cannot do what it is asked.
+        """
+        await self.begin()
+        while not isinstance(await self.step(), Over):
+            pass
+        await self.verify()
+
+    async def begin(self) -> None:
+        """Seed the session, unless a checkpoint has brought it.
+
+        Raises:
+            ServerError: The server refuses the seed.
+        """
+        if self.rollout.state is None:
+            await self._request("seed_session", self.row)
+
+    async def step(self) -> NextStep:
+        """Do what comes next in the conversation, and return what it was.
+
+        Raises:
+            PolicyError: The policy cannot reply.
+            ServerError: The server does not answer a tool call.
+        """
+        said = self.state.conversation
+        step = said.next_step(self.max_steps)
+        match step:
+            case Ask():
+                asked = (*input_messages(self._params), *said.output)
+                tools = offered_tools(self._params)
+                reply = await self.policy.respond(asked, tools)
+                self._keep(attrs.evolve(self.state, conversation=said.replied(reply)))
+            case Send():
+                body = encode(step.arguments)
+                await self._request(step.name, body, step)
+            case RefuseCall():
+                said = said.answered(step.call_id, step.output)
+                self._keep(attrs.evolve(self.state, conversation=said))
+            case Over():
+                pass
+        return step
+
+    async def _request(self, route: str, body: bytes, call: Send | None = None) -> None:
+        await self.boundary.opened()
+        # No await between the answer and the new state: a checkpoint that is taken in
+        # between would have a session that is one call ahead of its conversation.
+        with self.boundary.moving():
+            text = (await self.client.post(route, body)).decode("utf-8", "replace")
+            said = self.state.conversation
+            if call is not None:
+                said = said.answered(call.call_id, text)
+            cookies = JsonObject(self.client.cookies)
+            self._keep(attrs.evolve(self.state, conversation=said, cookies=cookies))
+
+    def _keep(self, state: AgentState) -> None:
+        self.state = state
+        self.boundary.keep(self.rollout.episode, state)
+
+    async def verify(self) -> None:
+        """Have the response scored, and hand over the row.
+
+        Raises:
+            ServerError: The server gives no verdict.
+        """
+        row = trusted_object({**self._task, "response": self.response()})
+        body = encode(row)
+        await self.boundary.opened()
+        # The row is written before the barrier can close, so a rollout is always in
+        # the rows or in the next checkpoint, and never in neither.
+        with self.boundary.moving():
+            verdict = _verdict(await self.client.post("verify", body))
+            labels = self.rollout.labels()
+            self.finished(trusted_object({**row, **verdict, **labels}))
+            self.boundary.drop(self.rollout.episode)
+
+    def response(self) -> JsonObject:
+        """Return what has been said so far as a Responses object."""
+        said, rollout_id = self.state.conversation, self.rollout.episode.rollout_id
+        return response(said, rollout_id, self._params, self.policy.name)
+
+    async def give_up(self) -> None:
+        """Let the server free the session; that it cannot is no failure of the run."""
+        episode = self.rollout.episode
+        await self.boundary.opened()
+        with self.boundary.moving():
+            self.boundary.drop(episode)
+            try:
+                await self.client.post("close_session", close_request(episode))
+            except ServerError:
+                return
+
+
+def session_name(episode: EpisodeId) -> str:
+    """Name the session of an attempt; no other attempt's has this name.
+
+    An episode whose key is too long for a session's id is named by a digest of it: a
+    key that was only cut could be the beginning of another one's.
+    """
+    name = f"run-{episode.capture_key}"
+    if len(name) <= MAX_SESSION_ID:
+        return name
+    return f"run-sha256-{sha256(name.encode()).hexdigest()}"
+
+
+def close_request(episode: EpisodeId) -> bytes:
+    """Write the body with which an attempt closes its session."""
+    named = JsonObject(attrs.asdict(episode))
+    body = {"resources_session_id": session_name(episode), "episode_id": named}
+    return encode(JsonObject(body))
+
+
+def _verdict(body: bytes) -> dict[str, JsonValue]:
+    try:
+        verdict: Any = decode(body)
+    except IpiStateError as error:
+        message = f"the reply to verify cannot be read: {error}"
+        raise ServerError("server_refused", message) from error
+    reward = verdict.get("reward") if isinstance(verdict, JsonObject) else None
+    if isinstance(reward, bool) or not isinstance(reward, int | float):
+        raise ServerError("server_refused", "the reply to verify has no reward")
+    return {name: part for name, part in verdict.items() if name not in _ECHOED}
