@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_PROBLEMS: Final = 100
-"""Findings about one document; whoever looks for them stops there."""
+"""Findings about one document; a search for them stops there."""
 
 PREVIEW_LIMIT = 60
 _PLAIN_NAME_LIMIT = 80

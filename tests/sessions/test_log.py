@@ -28,7 +28,7 @@ from ipistate import (
 from ipistate.kernel import MAX_DEPTH, depth
 from ipistate.kernel.codec import decode_as
 from ipistate.sessions.codec import RecordedCodec, SessionCodec, WorldCodec
-from ipistate.sessions.log import RecordedSession, without_log
+from ipistate.sessions.log import RecordedSession
 from ipistate.testing import scenarios
 from ipistate.tools import RECORDS, TOOLS, table_of, tool
 
@@ -80,6 +80,12 @@ def put(*path_and_value):
         place[name] = value
 
     return change
+
+
+def without_log(document):
+    """Write version 1 of a document of version 2, without executing its log."""
+    codec = WorldCodec()
+    return codec.encode(codec.decode(document, freeze))
 
 
 @given(sessions())
@@ -149,9 +155,9 @@ def test_down_and_up_again(session):
     document = RecordedSession.of(session).to_document()
     state = IPICheckpointState(session.environment)
 
-    assert encode(without_log(document)) == state.to_json()
+    assert without_log(document) == state.to_json()
     assert session_from_json(state.to_json()) == Session(session.environment)
-    assert without_log(state.to_document()) == state.to_document()
+    assert without_log(state.to_document()) == state.to_json()
 
 
 def test_golden_files_both_ways():
@@ -161,10 +167,10 @@ def test_golden_files_both_ways():
     assert V1_AS_V2 == session_to_json(up) == session_to_json(session_from_json(V1))
     assert V1_AS_V2 == session_to_json(session_from_json(V1_AS_V2))
     assert V1 == IPICheckpointState(up.environment).to_json()
-    assert V1 == encode(without_log(decode(V1_AS_V2)))
+    assert V1 == without_log(decode(V1_AS_V2))
     assert V2 == session_to_json(whole)
     assert V2_AS_V1 == IPICheckpointState(whole.environment).to_json()
-    assert V2_AS_V1 == encode(without_log(decode(V2)))
+    assert V2_AS_V1 == without_log(decode(V2))
     assert () == up.log
     assert ["retry-1", "retry-2"] == [s.key for s in whole.log if s.key is not None]
     assert 2 == sum(step.error is not None for step in whole.log)
@@ -325,7 +331,7 @@ def test_a_log_that_cannot_be_executed_can_be_dropped():
     """The way down executes nothing, and says no less about the shape."""
     data = changed(put("log", 0, "output", "of other tools"))
 
-    assert V2_AS_V1 == encode(without_log(decode(data)))
+    assert V2_AS_V1 == without_log(decode(data))
     with pytest.raises(SchemaError) as caught:
         without_log(decode(changed(put("log", 0, "note", 1))))
     assert "unknown_member" == caught.value.code

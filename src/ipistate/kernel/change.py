@@ -37,7 +37,8 @@ class Change:
     @property
     def pointer(self) -> str:
         """The path as a JSON Pointer (RFC 6901)."""
-        return "".join(f"/{_escaped(str(step))}" for step in self.path)
+        steps = (str(step).replace("~", "~0").replace("/", "~1") for step in self.path)
+        return "".join(f"/{step}" for step in steps)
 
     def to_document(self) -> JsonObject:
         """Return the operation as RFC 6902 writes it."""
@@ -54,10 +55,6 @@ class Change:
             return f"{where}: {_shown(self.old)}"
         start = _first_difference(self.old, self.value)
         return f"{where}: {_shown(self.old, start)} -> {_shown(self.value, start)}"
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _first_difference(old: JsonValue, new: JsonValue) -> int:
@@ -77,8 +74,5 @@ def _shown(value: JsonValue, start: int = 0) -> str:
     else:
         whole = encode(value).decode()
         text, more = whole[:PREVIEW_LIMIT], "…" if len(whole) > PREVIEW_LIMIT else ""
-    return head + "".join(map(_visible, text)) + more
-
-
-def _visible(character: str) -> str:
-    return character if character.isprintable() else ascii(character)[1:-1]
+    visible = (one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    return head + "".join(visible) + more

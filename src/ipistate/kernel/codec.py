@@ -63,7 +63,7 @@ def decode(data: bytes | bytearray | memoryview | str) -> JsonValue:
 def decode_as(
     data: bytes | bytearray | memoryview | str, build: Callable[[Any, Adopt], T]
 ) -> T:
-    """Parse a JSON text and build a value from the plain tree, which nobody else holds.
+    """Parse a JSON text and build a value from a plain tree that is not used elsewhere.
 
     ``build(tree, adopt)`` passes the parts it wants to keep to ``adopt``, which consumes
     them and returns them frozen. All numbers it sees are exact in the end: if one may

@@ -1,6 +1,6 @@
 """What changed between two worlds: operations of JSON Patch, lines for people, counts.
 
-Types and order count as in ``values.identical``. Parts that both worlds share are
+Types and order count as in ``identical``. Parts that both worlds share are
 passed over without a look inside, so the diff after a call costs what the call changed.
 """
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import attrs
 
 from ipistate.errors import SchemaError, preview
-from ipistate.kernel.codec import Adopt, decode_as, encode
+from ipistate.kernel.codec import decode_as, encode
 from ipistate.kernel.values import JsonObject, freeze
 
 
@@ -51,11 +51,7 @@ class Environment:
             DecodeError: The text is not acceptable JSON.
             SchemaError: It is JSON, but not an object.
         """
-        return decode_as(data, cls._adopted)
-
-    @classmethod
-    def _adopted(cls, tree: Any, adopt: Adopt) -> Self:
-        return cls(adopt(tree))  # type: ignore[arg-type]
+        return decode_as(data, lambda tree, adopt: cls(adopt(tree)))  # type: ignore[arg-type]
 
     def to_json(self) -> bytes:
         """Write the environment as compact JSON, key order kept."""

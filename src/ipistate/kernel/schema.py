@@ -73,7 +73,7 @@ def structure(document: object, record: type[T]) -> T:
 def adopt_members(tree: Any, adopt: Adopt) -> object:
     """Freeze the members of a wrapper one by one, each with the full depth to itself.
 
-    For ``codec.decode_as``; what is not an object is left to ``structure`` to refuse.
+    For ``decode_as``; what is not an object is left to ``structure`` to refuse.
     """
     if not is_object(tree):
         return adopt(tree)
@@ -158,15 +158,9 @@ def _exactly(name: str, *kinds: type) -> Callable[[Any, Any], Any]:
     return hook
 
 
-def _json_object(value: Any, _: object) -> JsonValue:
+def _object(value: Any, _: object = None) -> JsonObject:
     if is_object(value):
-        return freeze(value)
-    raise _Mismatch("wrong_type", "expected an object", value)
-
-
-def _environment(value: Any, _: object) -> Environment:
-    if is_object(value):
-        return Environment(freeze(value))  # type: ignore[arg-type]
+        return freeze(value)  # type: ignore[return-value]
     raise _Mismatch("wrong_type", "expected an object", value)
 
 
@@ -193,7 +187,7 @@ def _element_problems(
     for index, part in enumerate(array):
         try:
             structured(part)
-        except Exception as error:  # noqa: BLE001 - whoever knows it reports it
+        except Exception as error:  # noqa: BLE001 - reported as a problem or raised again
             yield from _problems(error, (index,))
 
 
@@ -238,8 +232,10 @@ _converter.register_structure_hook(str, _exactly("a string", str))
 _converter.register_structure_hook(bool, _exactly("a boolean", bool))
 _converter.register_structure_hook(int, _exactly("an integer", int))
 _converter.register_structure_hook(float, _exactly("a number", int, float))
-_converter.register_structure_hook(JsonObject, _json_object)
-_converter.register_structure_hook(Environment, _environment)
+_converter.register_structure_hook(JsonObject, _object)
+_converter.register_structure_hook(
+    Environment, lambda value, _: Environment(_object(value))
+)
 _converter.register_structure_hook_func(
     lambda kind: kind == JsonValue, lambda value, _: freeze(value)
 )

@@ -1,8 +1,8 @@
 """Immutable JSON values that ``orjson`` and ``json`` still write at C speed.
 
 ``JsonObject`` keeps insertion order and ``JsonArray`` prints and compares as a list
-does. Both are built from checked values only, so whoever holds one knows that every
-part of it is JSON, finite, and shared with nobody who could change it.
+does. Both are built from checked values only, so every part
+of one is JSON, finite, and cannot be changed by anyone who shares it.
 """
 
 from __future__ import annotations
@@ -253,15 +253,11 @@ def _frozen(value: Any, path: Path, level: int) -> JsonValue:
     if kind is list or kind is tuple:
         return trusted_array(_frozen_elements(value, path, level))
     if kind is JsonObject or kind is JsonArray:
-        return _shared(value, path, level)
+        # Its depth is within the limit, but it may stand below other containers.
+        if level - 1 + depth(value) > MAX_DEPTH:
+            raise too_deep(path)
+        return cast("JsonValue", value)
     return cast("JsonValue", checked_number(value, path))
-
-
-def _shared(value: JsonObject | JsonArray, path: Path, level: int) -> JsonValue:
-    # Its depth is within the limit, but it may stand below other containers.
-    if level - 1 + depth(value) > MAX_DEPTH:
-        raise too_deep(path)
-    return value
 
 
 def _frozen_members(

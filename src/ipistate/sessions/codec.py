@@ -37,20 +37,12 @@ class RecordedCodec:
 
 
 @attrs.frozen
-class WorldCodec:
+class WorldCodec(RecordedCodec):
     """Reads sessions of either version and writes version 1: only their worlds."""
 
     def encode(self, state: RecordedSession) -> bytes:
         """Write the world now."""
         return IPICheckpointState(state.environment).to_json()
-
-    def decode(self, tree: Any, adopt: Adopt) -> RecordedSession:
-        """Read a session without executing its log, which is dropped anyway.
-
-        Raises:
-            SchemaError: The tree is not a valid session.
-        """
-        return RecordedSession.from_tree(tree, adopt)
 
 
 @attrs.frozen

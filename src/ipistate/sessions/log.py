@@ -115,7 +115,7 @@ class RecordedSession:
 
     @classmethod
     def from_tree(cls, tree: Any, adopt: Adopt) -> RecordedSession:
-        """Read a session of any version from a parsed tree (see ``codec.decode_as``).
+        """Read a session of any version from a parsed tree (see ``decode_as``).
 
         Raises:
             SchemaError: It is not a session; ``problems`` lists every reason.
@@ -202,15 +202,3 @@ def _compare(recorded: RecordedCall, made: RecordedCall, position: int) -> None:
             where = json_path(["log", position, member])
             shown = preview(found.message if member == "error" and found else found)
             raise SchemaError("log_not_reproducible", message, where, shown)
-
-
-def without_log(document: JsonObject) -> JsonObject:
-    """Turn a document of version 2 into one of version 1: its log is dropped.
-
-    Nothing is executed, so this also reads a log that cannot be executed any more.
-
-    Raises:
-        SchemaError: It is not a session of a readable version.
-    """
-    recorded = RecordedSession.from_tree(document, lambda part: part)
-    return IPICheckpointState(recorded.environment).to_document()

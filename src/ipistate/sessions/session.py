@@ -224,7 +224,7 @@ class UnloggedSession(Session):
 
 
 def _asked(name: str, arguments: object) -> ToolCall:
-    # A log holds objects only, as ``trace.read_arguments`` says.
+    # A log holds objects only.
     given = freeze(arguments)
     if not isinstance(given, JsonObject):
         raise SchemaError(

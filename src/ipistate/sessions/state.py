@@ -45,7 +45,7 @@ STATE_VERSIONS: Final = MigrationChain(
         }
     ),
 )
-"""The versions of the IPI state without a log; ``recorded.CHAIN`` goes on from there."""
+"""The versions of the IPI state without a log; ``LOG_VERSIONS`` goes on."""
 
 _MEMBERS: Final = ("schema_version", "environment")
 
@@ -108,7 +108,7 @@ class IPICheckpointState:
     def from_tree(
         cls, tree: Any, adopt: Adopt, chain: MigrationChain = STATE_VERSIONS
     ) -> Self:
-        """Read a state from a parsed tree (see ``codec.decode_as``).
+        """Read a state from a parsed tree (see ``decode_as``).
 
         Raises:
             SchemaError: It is not a state; ``problems`` lists every reason.
@@ -151,7 +151,7 @@ def _problems(tree: Mapping[str, Any], chain: MigrationChain) -> Iterator[Proble
     if version is not None:
         yield version
         if version.code == "unsupported_version":
-            return  # nobody knows which other members that version has
+            return  # which other members that version has is not known
     if "environment" not in tree:
         yield Problem("missing_member", "$.environment", "required member is missing")
     elif not isinstance(tree["environment"], dict):

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from ipistate.kernel import Environment
 from ipistate.testing.calls import made_calls
-from ipistate.testing.concise import concise
 from ipistate.testing.worlds import COMMON, damaged, worlds
 from ipistate.tools import TOOLS, Tool, ToolCall, Transition, call_tool, replay
 
@@ -60,14 +59,11 @@ def scenarios(
     """
     sound = worlds(records, others)
     any_world = st.one_of(sound, sound, damaged(sound))
-    return concise(any_world.flatmap(lambda world: _in_world(world, tools)))
 
+    @st.composite
+    def built(draw: st.DrawFn) -> Scenario:
+        world = draw(any_world)
+        calls, drawn = zip(*draw(made_calls(world, tools)), strict=True)
+        return Scenario(environment=world, calls=calls, tools=tools, drawn=drawn)
 
-def _in_world(
-    environment: Environment, tools: Mapping[str, Tool]
-) -> SearchStrategy[Scenario]:
-    def built(made: tuple[tuple[ToolCall, Transition], ...]) -> Scenario:
-        calls, drawn = zip(*made, strict=True)
-        return Scenario(environment=environment, calls=calls, tools=tools, drawn=drawn)
-
-    return made_calls(environment, tools).map(built)
+    return built()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
@@ -10,7 +10,7 @@ from ipistate.kernel import JsonObject, JsonValue
 from ipistate.tools.filters import ci_field_first, eq, phrase, select
 from ipistate.tools.keys import json_key
 from ipistate.tools.registry import tool
-from ipistate.tools.row import Row
+from ipistate.tools.row import Records, Row
 from ipistate.tools.semantics import Absent, find, text, walk
 from ipistate.tools.world import (
     Change,
@@ -25,10 +25,6 @@ from ipistate.tools.world import (
     truthy,
     update,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @attrs.frozen(kw_only=True)
@@ -80,7 +76,7 @@ class Ticket(Row):
     order_id: str | None = None
 
 
-RECORDS: Final[Mapping[str, type[Row]]] = {
+RECORDS: Final[Records] = {
     "orders": Order,
     "products": Product,
     "refunds": Refund,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
 from ipistate.kernel import JsonObject, JsonValue
 from ipistate.tools.filters import Test, ci, ci_field_first, equals, select, sub
 from ipistate.tools.registry import tool
-from ipistate.tools.row import Row
+from ipistate.tools.row import Records, Row
 from ipistate.tools.semantics import Absent, field, find, lower, text, walk
 from ipistate.tools.world import (
     Change,
@@ -24,10 +24,6 @@ from ipistate.tools.world import (
     revise,
     table,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @attrs.frozen(kw_only=True)
@@ -78,7 +74,7 @@ class FinancialAid(Row):
     reviewer_notes: str | None = None
 
 
-RECORDS: Final[Mapping[str, type[Row]]] = {
+RECORDS: Final[Records] = {
     "students": Student,
     "courses": Course,
     "grades": Grade,

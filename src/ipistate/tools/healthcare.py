@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
@@ -10,7 +10,7 @@ from ipistate.kernel import EMPTY_ARRAY, JsonObject, JsonValue, trusted_array
 from ipistate.tools.filters import equals, select
 from ipistate.tools.keys import json_key
 from ipistate.tools.registry import tool
-from ipistate.tools.row import Row
+from ipistate.tools.row import Records, Row
 from ipistate.tools.semantics import (
     contains,
     field,
@@ -39,10 +39,6 @@ from ipistate.tools.world import (
 )
 
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
 @attrs.frozen(kw_only=True)
 class Patient(Row):
     """A row of ``patients``."""
@@ -67,7 +63,7 @@ class Appointment(Row):
     status: str | None = None
 
 
-RECORDS: Final[Mapping[str, type[Row]]] = {
+RECORDS: Final[Records] = {
     "patients": Patient,
     "appointments": Appointment,
 }

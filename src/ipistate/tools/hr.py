@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
@@ -15,8 +15,8 @@ from ipistate.kernel import (
 )
 from ipistate.tools.filters import equals, select
 from ipistate.tools.registry import tool
-from ipistate.tools.row import Row
-from ipistate.tools.semantics import field, lower, no_attribute, required, text, walk
+from ipistate.tools.row import Records, Row
+from ipistate.tools.semantics import field, first_with, lower, required, text, walk
 from ipistate.tools.world import (
     Change,
     append,
@@ -28,10 +28,6 @@ from ipistate.tools.world import (
     table,
     update,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @attrs.frozen(kw_only=True)
@@ -68,7 +64,7 @@ class Position(Row):
     status: str | None = None
 
 
-RECORDS: Final[Mapping[str, type[Row]]] = {
+RECORDS: Final[Records] = {
     "candidates": Candidate,
     "interviews": Interview,
     "open_positions": Position,
@@ -142,12 +138,10 @@ def submit_interview_feedback(
     """Record feedback and a rating for a candidate's interview."""
     reply = f"Feedback submitted for candidate {text(candidate_id)}."
     said = {"feedback": feedback, "rating": rating}
-    interviews = table(world, "interviews")
-    if not isinstance(interviews, dict):
-        raise no_attribute(interviews, "values")
-    for key, row in interviews.items():
-        if field(row, "candidate_id") == candidate_id:
-            return put_back(world, "interviews", key, assign(row, said)), reply
+    found = first_with(table(world, "interviews"), "candidate_id", candidate_id)
+    if found is not None:
+        key, row = found
+        return put_back(world, "interviews", key, assign(row, said)), reply
     members = record(candidate_id=candidate_id, **said)
     world, _ = create(world, "interviews", ("interview_id", "I-"), members)
     return world, reply

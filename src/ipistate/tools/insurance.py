@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
@@ -10,13 +10,9 @@ from ipistate.kernel import EMPTY_ARRAY, JsonObject, JsonValue
 from ipistate.tools.filters import equals, select
 from ipistate.tools.messaging import entries
 from ipistate.tools.registry import tool
-from ipistate.tools.row import Row
+from ipistate.tools.row import Records, Row
 from ipistate.tools.semantics import field, lower, text, walk
 from ipistate.tools.world import Change, create, look_up, record, table, update
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @attrs.frozen(kw_only=True)
@@ -81,7 +77,7 @@ class Payout(Row):
     notes: str | None = None
 
 
-RECORDS: Final[Mapping[str, type[Row]]] = {
+RECORDS: Final[Records] = {
     "policies": InsurancePolicy,
     "claims": Claim,
     "adjuster_notes": AdjusterNote,

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
 from ipistate.kernel import JsonObject, JsonValue
 from ipistate.tools.filters import ci_field_first, phrase, select, sub
 from ipistate.tools.registry import tool
-from ipistate.tools.row import Row
+from ipistate.tools.row import Records, Row
 from ipistate.tools.semantics import text, walk
 from ipistate.tools.world import Change, create, look_up, record, table, update
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @attrs.frozen(kw_only=True)
@@ -52,7 +48,7 @@ class Incident(Row):
     assigned_to: str | None = None
 
 
-RECORDS: Final[Mapping[str, type[Row]]] = {
+RECORDS: Final[Records] = {
     "assets": Asset,
     "knowledge_base_articles": Article,
     "incidents": Incident,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
 from ipistate.kernel import EMPTY_ARRAY, JsonObject, JsonValue
 from ipistate.tools.filters import ci, eq, eq_given, select, since, sub, until
 from ipistate.tools.registry import tool
-from ipistate.tools.row import Row
+from ipistate.tools.row import Records, Row
 from ipistate.tools.semantics import contains, multiply, text, walk
 from ipistate.tools.world import (
     Change,
@@ -21,10 +21,6 @@ from ipistate.tools.world import (
     truthy,
     update,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @attrs.frozen(kw_only=True)
@@ -80,7 +76,7 @@ class DocumentFiling(Row):
     notes: str | None = None
 
 
-RECORDS: Final[Mapping[str, type[Row]]] = {
+RECORDS: Final[Records] = {
     "case_files": CaseFile,
     "billing_records": BillingRecord,
     "court_schedules": CourtSchedule,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
@@ -10,13 +10,13 @@ from ipistate.kernel import JsonObject, JsonValue
 from ipistate.tools.filters import eq, select
 from ipistate.tools.messaging import current_sender, entries
 from ipistate.tools.registry import tool
-from ipistate.tools.row import Row
+from ipistate.tools.row import Records, Row
 from ipistate.tools.semantics import (
     add,
     field,
+    first_with,
     less,
     lower,
-    no_attribute,
     text,
     walk,
 )
@@ -33,10 +33,6 @@ from ipistate.tools.world import (
     table,
     update,
 )
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @attrs.frozen(kw_only=True)
@@ -84,7 +80,7 @@ class InventoryItem(Row):
     comments: str | None = None
 
 
-RECORDS: Final[Mapping[str, type[Row]]] = {
+RECORDS: Final[Records] = {
     "shipments": Shipment,
     "customs_declarations": CustomsDeclaration,
     "delivery_schedules": DeliverySchedule,
@@ -118,10 +114,8 @@ def get_customs_declaration_by_shipment(
     world: JsonObject, shipment_id: JsonValue
 ) -> Change:
     """Read a shipment's customs declaration."""
-    found = _of_shipment(table(world, "customs_declarations"), shipment_id)
-    return world, _none("customs declaration", shipment_id) if found is None else found[
-        1
-    ]
+    declarations = table(world, "customs_declarations")
+    return world, _about(declarations, shipment_id, "customs declaration")
 
 
 def submit_customs_declaration(
@@ -136,7 +130,7 @@ def submit_customs_declaration(
     collection = "customs_declarations"
     declared = {"hs_code": hs_code, "declared_value": declared_value}
     more = given(additional_info=additional_info)
-    found = _of_shipment(table(world, collection), shipment_id)
+    found = first_with(table(world, collection), "shipment_id", shipment_id)
     if found is not None:
         key, old = found
         row = assign(old, {**declared, **more, "status": "submitted"})
@@ -147,24 +141,16 @@ def submit_customs_declaration(
 
 def get_delivery_schedule(world: JsonObject, shipment_id: JsonValue) -> Change:
     """Read a shipment's delivery schedule."""
-    found = _of_shipment(table(world, "delivery_schedules"), shipment_id)
-    return world, _none("delivery schedule", shipment_id) if found is None else found[1]
+    schedules = table(world, "delivery_schedules")
+    return world, _about(schedules, shipment_id, "delivery schedule")
 
 
-def _of_shipment(
-    rows: JsonValue, shipment_id: JsonValue
-) -> tuple[str, JsonValue] | None:
-    # Stops at the first hit, so what stands behind it goes unnoticed.
-    if not isinstance(rows, dict):
-        raise no_attribute(rows, "values")
-    for key, row in rows.items():
-        if field(row, "shipment_id") == shipment_id:
-            return key, row
-    return None
-
-
-def _none(noun: str, shipment_id: JsonValue) -> JsonObject:
-    return record(error=f"No {noun} found for shipment {text(shipment_id)}.")
+def _about(rows: JsonValue, shipment_id: JsonValue, noun: str) -> JsonValue:
+    found = first_with(rows, "shipment_id", shipment_id)
+    if found is None:
+        return record(error=f"No {noun} found for shipment {text(shipment_id)}.")
+    _, row = found
+    return row
 
 
 def get_shipment_by_id(world: JsonObject, shipment_id: JsonValue) -> Change:

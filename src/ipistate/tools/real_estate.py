@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 
 from ipistate.kernel import JsonObject, JsonValue, trusted_array
 from ipistate.tools.filters import Test, at_least, at_most, phrase, select, sub
 from ipistate.tools.registry import tool
-from ipistate.tools.row import Row
+from ipistate.tools.row import Records, Row
 from ipistate.tools.semantics import text, walk
 from ipistate.tools.world import Change, create, look_up, record, table, truthy, update
-
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @attrs.frozen(kw_only=True)
@@ -55,7 +51,7 @@ class InspectionReport(Row):
     overall_condition: str | None = None
 
 
-RECORDS: Final[Mapping[str, type[Row]]] = {
+RECORDS: Final[Records] = {
     "clients": Client,
     "property_listings": Property,
     "inspection_reports": InspectionReport,

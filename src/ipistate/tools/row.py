@@ -6,7 +6,8 @@ that want names and types: a row keeps its unknown members and the order of all 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import attrs
 
@@ -57,3 +58,7 @@ class Row:
         if not isinstance(rows, dict):
             raise SchemaError("wrong_type", "not a table", f"$.{collection}")
         return {row_id: cls.from_document(row) for row_id, row in rows.items()}
+
+
+Records: TypeAlias = Mapping[str, type[Row]]
+"""The typed rows of a domain, by collection."""

@@ -108,6 +108,18 @@ def walk(table: JsonValue) -> Iterable[JsonValue]:
     raise no_attribute(table, "values")
 
 
+def first_with(
+    table: JsonValue, name: str, wanted: JsonValue
+) -> tuple[str, JsonValue] | None:
+    """Find the first record of a table with a field; later ones are not looked at."""
+    if not isinstance(table, dict):
+        raise no_attribute(table, "values")
+    for key, row in table.items():
+        if field(row, name) == wanted:
+            return key, row
+    return None
+
+
 def contains(container: JsonValue, key: JsonValue) -> bool:
     """Test membership: a key of an object, an element of an array, a part of a text."""
     if isinstance(container, dict):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ipistate.tools.registry import Tool
-    from ipistate.tools.row import Row
+    from ipistate.tools.row import Records
 
 _GROUPS: Final = (
     healthcare.HEALTHCARE,
@@ -45,7 +45,7 @@ TOOLS: Final[Mapping[str, Tool]] = table_of(
 )
 """Every tool by name; the default table of ``call_tool``."""
 
-RECORDS: Final[Mapping[str, Mapping[str, type[Row]]]] = {
+RECORDS: Final[Mapping[str, Records]] = {
     "healthcare": healthcare.RECORDS,
     "hr": hr.RECORDS,
     "ecommerce": ecommerce.RECORDS,
