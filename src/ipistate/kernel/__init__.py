@@ -20,6 +20,8 @@ from ipistate.kernel.limits import (
     check_depth,
     concatenated,
     depth,
+    is_array,
+    is_object,
     whole_text,
 )
 from ipistate.kernel.migration import MigrationChain
@@ -35,8 +37,6 @@ from ipistate.kernel.values import (
     as_json,
     freeze,
     identical,
-    is_array,
-    is_object,
     thaw,
     trusted_array,
     trusted_object,

@@ -19,7 +19,7 @@ from ipistate.errors import (
     IpiStateError,
 )
 from ipistate.kernel.exact import parse_exactly
-from ipistate.kernel.limits import MAX_DEPTH, TOO_DEEP
+from ipistate.kernel.limits import MAX_DEPTH, TOO_DEEP, is_array, is_object
 from ipistate.kernel.values import (
     JsonArray,
     JsonObject,
@@ -27,8 +27,6 @@ from ipistate.kernel.values import (
     fill_array,
     fill_object,
     freeze,
-    is_array,
-    is_object,
 )
 
 

@@ -29,11 +29,8 @@ class Immutable:
 
     __slots__ = ()
 
-    def copy(self) -> Self:
-        """Return the container itself: it cannot change."""
+    def __copy__(self) -> Self:
         return self
-
-    __copy__ = copy
 
     def __deepcopy__(self, memo: object) -> Self:
         return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
 from ipistate.errors import EncodeError, json_path, preview
 
@@ -24,6 +24,16 @@ TOO_DEEP: Final = f"more than {MAX_DEPTH} levels of nesting"
 _INTEGER_BOUND: Final = 10**MAX_INTEGER_DIGITS
 _INFINITY: Final = float("inf")
 _CONTAINERS: Final = (dict, list)
+
+
+def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
+    """Tell whether unchecked data is an object, its names assumed to be strings."""
+    return isinstance(value, dict)
+
+
+def is_array(value: Any) -> TypeGuard[list[Any]]:
+    """Tell whether unchecked data is an array."""
+    return isinstance(value, list)
 
 
 def whole_text(text: str) -> str:
@@ -55,9 +65,10 @@ def concatenated(left: str, right: str) -> str:
 
 def depth(value: Any) -> int:
     """Count the containers inside one another: 0 for a scalar, 2 for ``[[1]]``."""
-    if isinstance(value, dict):
+    kind: Any = value.__class__
+    if issubclass(kind, dict):
         parts: Iterable[Any] = value.values()
-    elif isinstance(value, list):
+    elif issubclass(kind, list):
         parts = value
     else:
         return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from itertools import islice
 from json import encoder as _stdlib
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -92,8 +93,8 @@ def _render_array(value: JsonArray) -> str:
 def _batches(value: JsonArray) -> Iterator[str]:
     # All but the first record. The copies of a batch are still in the processor's cache
     # when they are written, and gone before the garbage collector takes an interest.
-    for start in range(1, len(value), _BATCH):
-        batch = list.__getitem__(value, slice(start, start + _BATCH))
+    rest: Iterator[Any] = islice(value, 1, None)
+    while batch := [*islice(rest, _BATCH)]:
         try:
             yield _whole([*map(_plain, batch)])[1:-1]
         except TypeError:

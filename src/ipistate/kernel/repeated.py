@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ipistate.kernel.values import is_array
+from ipistate.kernel.limits import is_array
 
 
 if TYPE_CHECKING:

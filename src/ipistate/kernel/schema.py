@@ -29,12 +29,11 @@ from ipistate.errors import (
     preview,
 )
 from ipistate.kernel.environment import Environment
+from ipistate.kernel.limits import is_array, is_object
 from ipistate.kernel.values import (
     JsonObject,
     JsonValue,
     freeze,
-    is_array,
-    is_object,
     trusted_object,
 )
 

@@ -17,7 +17,6 @@ from typing import (
     Self,
     SupportsIndex,
     TypeAlias,
-    TypeGuard,
     cast,
     overload,
 )
@@ -29,6 +28,8 @@ from ipistate.kernel.limits import (
     Path,
     checked_number,
     depth,
+    is_array,
+    is_object,
     too_deep,
     whole_text,
 )
@@ -90,6 +91,10 @@ class JsonObject(Immutable, dict[str, "JsonValue"]):
     def __hash__(self) -> int:  # type: ignore[override]
         # Equal objects may differ in order, so the hash must not depend on it.
         return hash(frozenset(self.items()))
+
+    def copy(self) -> Self:
+        """Return the object itself: it cannot change."""
+        return self
 
     def __reduce__(self) -> tuple[Callable[..., JsonObject], tuple[object]]:
         # What was checked once is not checked again for every world that shares it.
@@ -157,21 +162,15 @@ class JsonArray(Immutable, list["JsonValue"]):
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self))
 
+    def copy(self) -> Self:
+        """Return the array itself: it cannot change."""
+        return self
+
     def __reduce__(self) -> tuple[Callable[..., JsonArray], tuple[object]]:
         return trusted_array, (list(self),)
 
 
 JsonValue: TypeAlias = bool | int | float | str | JsonArray | JsonObject | None
-
-
-def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
-    """Tell whether unchecked data is an object, its names assumed to be strings."""
-    return isinstance(value, dict)
-
-
-def is_array(value: Any) -> TypeGuard[list[Any]]:
-    """Tell whether unchecked data is an array."""
-    return isinstance(value, list)
 
 
 def trusted_object(members: Mapping[str, JsonValue]) -> JsonObject:

@@ -12,6 +12,7 @@ from ipistate.kernel import (
     Environment,
     JsonObject,
     JsonValue,
+    as_json,
     check_depth,
     freeze,
     render,
@@ -79,7 +80,7 @@ def call_tool(
     Raises:
         EncodeError: ``arguments`` are not JSON, which no model can send.
     """
-    given = arguments if arguments.__class__ is JsonObject else freeze(arguments)
+    given = as_json(arguments)
     tool = tools.get(name)
     if tool is None:
         return Transition(environment, f"Unknown tool: {name}")
