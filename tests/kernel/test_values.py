@@ -179,7 +179,7 @@ def test_freezing_again_shares(value):
     """A frozen container is used as it is."""
     assert value is freeze(value)
     assert value is freeze([value])[0]
-    assert value is copy.copy(value)
+    assert value is value.copy() is copy.copy(value)
     assert value is copy.deepcopy(value)
 
 
