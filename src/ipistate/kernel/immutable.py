@@ -12,7 +12,7 @@ Refusing: TypeAlias = Callable[..., NoReturn]
 """The type of a method that raises."""
 
 
-def refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
+def refuse_change(self: object, *_args: object, **_kwargs: object) -> NoReturn:
     """Stand in for a mutator.
 
     Raises:

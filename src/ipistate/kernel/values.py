@@ -22,7 +22,7 @@ from typing import (
 )
 
 from ipistate.errors import EncodeError, json_path, preview
-from ipistate.kernel.immutable import Immutable, Refusing, refuse
+from ipistate.kernel.immutable import Immutable, Refusing, refuse_change
 from ipistate.kernel.limits import (
     MAX_DEPTH,
     Path,
@@ -69,14 +69,14 @@ class JsonObject(Immutable, dict[str, "JsonValue"]):
     def __init_subclass__(cls) -> NoReturn:
         raise TypeError("JsonObject cannot be subclassed: it would not survive storage")
 
-    __setitem__: ClassVar[Refusing] = refuse
-    __delitem__: ClassVar[Refusing] = refuse
-    __ior__: ClassVar[Refusing] = refuse
-    clear: ClassVar[Refusing] = refuse
-    pop: ClassVar[Refusing] = refuse
-    popitem: ClassVar[Refusing] = refuse
-    setdefault: ClassVar[Refusing] = refuse
-    update: ClassVar[Refusing] = refuse
+    __setitem__: ClassVar[Refusing] = refuse_change
+    __delitem__: ClassVar[Refusing] = refuse_change
+    __ior__: ClassVar[Refusing] = refuse_change
+    clear: ClassVar[Refusing] = refuse_change
+    pop: ClassVar[Refusing] = refuse_change
+    popitem: ClassVar[Refusing] = refuse_change
+    setdefault: ClassVar[Refusing] = refuse_change
+    update: ClassVar[Refusing] = refuse_change
 
     def __or__(self, other: Any) -> JsonObject:  # type: ignore[override]
         if not is_object(other):
@@ -126,18 +126,18 @@ class JsonArray(Immutable, list["JsonValue"]):
     def __init_subclass__(cls) -> NoReturn:
         raise TypeError("JsonArray cannot be subclassed: it would not survive storage")
 
-    __setitem__: ClassVar[Refusing] = refuse
-    __delitem__: ClassVar[Refusing] = refuse
-    __iadd__: ClassVar[Refusing] = refuse
-    __imul__: ClassVar[Refusing] = refuse
-    append: ClassVar[Refusing] = refuse
-    extend: ClassVar[Refusing] = refuse
-    insert: ClassVar[Refusing] = refuse
-    remove: ClassVar[Refusing] = refuse
-    pop: ClassVar[Refusing] = refuse
-    clear: ClassVar[Refusing] = refuse
-    sort: ClassVar[Refusing] = refuse
-    reverse: ClassVar[Refusing] = refuse
+    __setitem__: ClassVar[Refusing] = refuse_change
+    __delitem__: ClassVar[Refusing] = refuse_change
+    __iadd__: ClassVar[Refusing] = refuse_change
+    __imul__: ClassVar[Refusing] = refuse_change
+    append: ClassVar[Refusing] = refuse_change
+    extend: ClassVar[Refusing] = refuse_change
+    insert: ClassVar[Refusing] = refuse_change
+    remove: ClassVar[Refusing] = refuse_change
+    pop: ClassVar[Refusing] = refuse_change
+    clear: ClassVar[Refusing] = refuse_change
+    sort: ClassVar[Refusing] = refuse_change
+    reverse: ClassVar[Refusing] = refuse_change
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> JsonValue: ...

@@ -50,39 +50,30 @@ def chat_messages(
         lambda name: _function(tools[name], environment)
     )
     calls = st.lists(function, max_size=3)
-    return st.lists(st.one_of(_turn(calls), _answer(), _said()), max_size=6)
+    return st.lists(_chat_message(calls), max_size=6)
+
+
+def _members(**members: SearchStrategy[Any] | str) -> SearchStrategy[dict[str, Any]]:
+    """Objects with these members; a text stands for itself."""
+    drawn = {n: st.just(m) if isinstance(m, str) else m for n, m in members.items()}
+    return st.fixed_dictionaries(drawn)
 
 
 def _function(tool: Tool, environment: Environment) -> SearchStrategy[dict[str, Any]]:
-    written = st.fixed_dictionaries(
-        {"name": st.just(tool.name), "arguments": _written(tool, environment)}
-    )
-    return st.fixed_dictionaries(
-        {"id": _IDS, "type": st.just("function"), "function": written}
-    )
+    written = _members(name=tool.name, arguments=_written(tool, environment))
+    return _members(id=_IDS, type="function", function=written)
 
 
-def _turn(
+def _chat_message(
     calls: SearchStrategy[list[dict[str, Any]]],
 ) -> SearchStrategy[dict[str, Any]]:
-    return st.fixed_dictionaries(
-        {
-            "role": st.just("assistant"),
-            "content": st.none() | json_strings(),
-            "tool_calls": calls,
-        }
-    )
-
-
-def _answer() -> SearchStrategy[dict[str, Any]]:
-    return st.fixed_dictionaries(
-        {"role": st.just("tool"), "tool_call_id": _IDS, "content": json_strings()}
-    )
-
-
-def _said() -> SearchStrategy[dict[str, Any]]:
+    said = json_strings()
     role = st.sampled_from(("system", "user", "assistant"))
-    return st.fixed_dictionaries({"role": role, "content": json_strings()})
+    return st.one_of(
+        _members(role="assistant", content=st.none() | said, tool_calls=calls),
+        _members(role="tool", tool_call_id=_IDS, content=said),
+        _members(role=role, content=said),
+    )
 
 
 def _written(tool: Tool, environment: Environment) -> SearchStrategy[str]:
@@ -97,35 +88,19 @@ def _written(tool: Tool, environment: Environment) -> SearchStrategy[str]:
 
 
 def _call(tool: Tool, environment: Environment) -> SearchStrategy[dict[str, Any]]:
-    return st.fixed_dictionaries(
-        {
-            "type": st.just("function_call"),
-            "call_id": _IDS,
-            "name": st.just(tool.name),
-            "arguments": _written(tool, environment),
-        }
+    return _members(
+        type="function_call",
+        call_id=_IDS,
+        name=tool.name,
+        arguments=_written(tool, environment),
     )
 
 
 def _other() -> SearchStrategy[dict[str, Any]]:
-    text = st.fixed_dictionaries(
-        {"type": st.just("output_text"), "text": json_strings()}
+    text = _members(type="output_text", text=json_strings())
+    parts = st.lists(text, max_size=2)
+    return st.one_of(
+        _members(type="message", role="assistant", content=parts),
+        _members(type="function_call_output", call_id="call_1", output=json_strings()),
+        _members(type="reasoning", summary=st.lists(text, max_size=1)),
     )
-    message = st.fixed_dictionaries(
-        {
-            "type": st.just("message"),
-            "role": st.just("assistant"),
-            "content": st.lists(text, max_size=2),
-        }
-    )
-    reply = st.fixed_dictionaries(
-        {
-            "type": st.just("function_call_output"),
-            "call_id": st.just("call_1"),
-            "output": json_strings(),
-        }
-    )
-    thought = st.fixed_dictionaries(
-        {"type": st.just("reasoning"), "summary": st.lists(text, max_size=1)}
-    )
-    return st.one_of(message, reply, thought)

@@ -50,7 +50,8 @@ class Tool:
     keeps_depth: bool = attrs.field(default=False, repr=False)
     """The function stores by ``world`` only, which measures what it puts in.
 
-    Where it is false, the world that the function returns is measured as a whole.
+    Where it is false, the world that the function returns is measured as a whole. It
+    must be false if ``run`` is replaced by another function.
     """
     known: frozenset[str] = attrs.field(
         init=False,
