@@ -41,10 +41,10 @@ nitpick_ignore_regex = [
     ),
     (
         "py:.*",
-        r"(Path|PurePath|R_co|Secret|Freeze|Row|Finding|Function|MappingProxyType|Severity|Check|CallTool|Temper|AbstractAsyncContextManager)",
+        r"(Path|PurePath|R_co|Secret|Adopt|Row|Finding|Function|MappingProxyType|Severity|CallCheck|CallTool|Temper|AbstractAsyncContextManager)",
     ),
-    ("py:.*", r"(Worker|OnBroken|Run|Line|Complete)"),
-    ("py:.*", r"(Rollout|Aggregate|WorldMachine|ipistate\.checkpoint\.state\.S)"),
+    ("py:.*", r"(Worker|OnBroken|Run|ReportLine|Complete|Resolver|Starlette)"),
+    ("py:.*", r"(Rollout|Aggregate|WorldMachine|ipistate\.sessions\.state\.S)"),
 ]
 
 
