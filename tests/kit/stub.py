@@ -11,7 +11,9 @@ import json
 import socket
 import threading
 
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
 
@@ -29,7 +31,7 @@ from ipistate.scoring.trajectories import by_row
 MODEL = "stub-1"
 
 
-def scripted(name="careful"):
+def scripted(name: str = "careful") -> ScriptedPolicy:
     """Return a policy that plays the built-in rows."""
     rows = builtin.rows()
     return ScriptedPolicy(
@@ -37,13 +39,20 @@ def scripted(name="careful"):
     )
 
 
-def refusing(status, message="no", headers=None, **members):
+def refusing(
+    status: int, message: str = "no", headers: tuple[bytes, ...] = None, **members: str
+) -> Callable[..., JSONResponse]:
     """Return a fault: an answer with an error, in the usual form."""
     error = {"message": message, **members}
     return lambda: JSONResponse({"error": error}, status, headers=headers)
 
 
-def saying(content, status=200, media_type="application/json", headers=None):
+def saying(
+    content: Any,
+    status: int = 200,
+    media_type: str = "application/json",
+    headers: tuple[bytes, ...] = None,
+) -> Callable[..., Response]:
     """Return a fault: an answer of whatever bytes, text or JSON value."""
     if not isinstance(content, str | bytes):
         content = json.dumps(content)
@@ -144,11 +153,16 @@ class Stub:
         key: The API key that requests need, if any.
     """
 
-    def __init__(self, policy=None, faults=(), key=None):
+    def __init__(
+        self,
+        policy: _Known = None,
+        faults: list[Callable[..., Any]] | tuple[Any, ...] = (),
+        key: str = None,
+    ) -> None:
         self.policy = policy or scripted()
         self.faults = [*faults]
         self.key = key
-        self.requests = []
+        self.requests: list[tuple[str, dict[str, str], dict[str, Any]]] = []
         """Path, headers and body of every request that came."""
         self.app = Starlette(
             routes=[
@@ -162,7 +176,7 @@ class Stub:
         return StubNetwork(self)
 
     @contextmanager
-    def serving(self):
+    def serving(self) -> Generator[str]:
         """Serve on a free port of the loopback in a thread; yields the base URL."""
         config = uvicorn.Config(self.app, log_config=None, lifespan="off", ws="none")
         server = uvicorn.Server(config)
@@ -175,7 +189,7 @@ class Stub:
                 server.should_exit = True
                 thread.join()
 
-    async def _responses(self, request):
+    async def _responses(self, request: Request) -> Response:
         body, refused = await self._received(request)
         if refused is not None:
             return refused
@@ -193,7 +207,7 @@ class Stub:
         }
         return JSONResponse(document, headers={"x-request-id": "req_stub"})
 
-    async def _chat(self, request):
+    async def _chat(self, request: Request) -> Response:
         body, refused = await self._received(request)
         if refused is not None:
             return refused
@@ -211,7 +225,9 @@ class Stub:
         }
         return JSONResponse(document, headers={"x-request-id": "req_stub"})
 
-    async def _received(self, request):
+    async def _received(
+        self, request: Request
+    ) -> tuple[dict[str, Any], Response | None]:
         body = await request.json()
         self.requests.append((request.url.path, dict(request.headers), body))
         if self.faults:
@@ -224,12 +240,12 @@ class Stub:
         return body, None
 
 
-def frozen(documents):
+def frozen(documents: list[dict[str, Any]]) -> list[JsonObject]:
     """Return documents as policies take them."""
     return [JsonObject(one) for one in documents]
 
 
-def items_of(messages):
+def items_of(messages: list[dict[str, Any]]) -> Iterator[JsonObject]:
     """Read a chat as items."""
     for message in messages:
         if message["role"] == "tool":
@@ -249,7 +265,7 @@ def items_of(messages):
             )
 
 
-def message_of(items):
+def message_of(items: tuple[JsonObject, ...]) -> dict[str, Any]:
     """Write items as one message of a chat."""
     calls = [
         {

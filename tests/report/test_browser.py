@@ -55,7 +55,7 @@ def chromium():
 class Watched:
     """A page, and all that it said, asked for and did wrong."""
 
-    def __init__(self, browser, **context):
+    def __init__(self, browser, **context) -> None:
         self.context = browser.new_context(**context)
         self.page = self.context.new_page()
         self.troubles = []
@@ -64,7 +64,7 @@ class Watched:
         self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
 
-    def go(self, file, fragment=""):
+    def go(self, file, fragment: str = ""):
         """Load a file and wait until it is ready."""
         self.page.goto("about:blank")
         self.requests.clear()
@@ -78,7 +78,7 @@ def watched(chromium):
     """Return a function that opens pages; at the end none may have had a trouble."""
     opened = []
 
-    def open_page(file, fragment="", **context):
+    def open_page(file, fragment: str = "", **context):
         context = {"viewport": {"width": 1280, "height": 900}, **context}
         opened.append(Watched(chromium, **context))
         return opened[-1].go(file, fragment)
@@ -133,7 +133,7 @@ def current(page):
     return found and found[1]
 
 
-def test_opens_quietly(watched, file):
+def test_opens_quietly(watched, file) -> None:
     """The page opens without a message, an error, or a request but the one for itself."""
     page = watched(file)
 
@@ -146,7 +146,7 @@ def test_opens_quietly(watched, file):
     ("name", "value", "expected"),
     [("outcome", "effective", 81), ("run", "2", 108), ("difficulty", "easy", 54)],
 )
-def test_filters(watched, file, name, value, expected):
+def test_filters(watched, file, name, value, expected) -> None:
     """A filter shows what it says, writes itself into the address, and is taken back."""
     page = watched(file)
     page.select_option(f"#filters [name={name}]", value)
@@ -157,7 +157,7 @@ def test_filters(watched, file, name, value, expected):
     assert "162 rollouts" == page.inner_text("#found")
 
 
-def test_filters_add_up_with_the_search(watched, file, rows):
+def test_filters_add_up_with_the_search(watched, file, rows) -> None:
     """Words of a search all have to occur; filters count as well."""
     page = watched(file)
     page.select_option("[name=domain]", "healthcare")
@@ -173,7 +173,7 @@ def test_filters_add_up_with_the_search(watched, file, rows):
     assert "none" == page.inner_text("#where") or page.is_hidden("#where")
 
 
-def test_labels_lead_to_their_rollouts(watched, file):
+def test_labels_lead_to_their_rollouts(watched, file) -> None:
     """A label of a table filters the list; going back takes it away again."""
     page = watched(file)
     page.click("[data-dimension=domain] a >> text=legal")
@@ -185,7 +185,7 @@ def test_labels_lead_to_their_rollouts(watched, file):
     assert "162 rollouts" == page.inner_text("#found")
 
 
-def test_keys(watched, file):
+def test_keys(watched, file) -> None:
     """Every key does what the help says."""
     page = watched(file)
     for key, expected in [
@@ -219,7 +219,7 @@ def test_keys(watched, file):
     assert None is current(page)
 
 
-def test_arrows_walk_through_the_list(watched, file):
+def test_arrows_walk_through_the_list(watched, file) -> None:
     """In the list, arrows move to the next rollout, over the end of a page."""
     page = watched(file)
     page.focus("#list li:nth-child(99) a")
@@ -236,7 +236,7 @@ def test_arrows_walk_through_the_list(watched, file):
     assert "1\u2013100" == page.inner_text("#where")
 
 
-def test_focus_can_be_seen(watched, file):
+def test_focus_can_be_seen(watched, file) -> None:
     """The first stop is the link over the navigation; what has the focus is outlined."""
     page = watched(file)
     page.keyboard.press("Tab")
@@ -251,7 +251,7 @@ def test_focus_can_be_seen(watched, file):
     assert "solid" == page.evaluate(outline)
 
 
-def test_addresses_lead_to_calls(watched, file):
+def test_addresses_lead_to_calls(watched, file) -> None:
     """An address with filters, a rollout and a call shows just that."""
     page = watched(file, "#outcome=effective&domain=healthcare&r=1.2&call=3")
 
@@ -264,7 +264,7 @@ def test_addresses_lead_to_calls(watched, file):
     )
 
 
-def test_failures_have_addresses(watched, tmp_path, rollout):
+def test_failures_have_addresses(watched, tmp_path, rollout) -> None:
     """An attempt that failed is found by its line in the file of failures."""
     done = [ReportLine(1, json.dumps(rollout(0, "benign")).encode())]
     row = {
@@ -283,14 +283,14 @@ def test_failures_have_addresses(watched, tmp_path, rollout):
     assert "Nobody home." in page.inner_text("#viewer .panel")
 
 
-def test_unknown_addresses_are_said(watched, file):
+def test_unknown_addresses_are_said(watched, file) -> None:
     """An address of a rollout that is not there is no error."""
     page = watched(file, "#r=7.7")
 
     assert "no rollout 7.7" in page.inner_text("#viewer")
 
 
-def test_injections_are_highlighted(watched, file, rows):
+def test_injections_are_highlighted(watched, file, rows) -> None:
     """Wherever an injected text was read it is marked, whole, and nothing else is."""
     page = watched(file)
     marks = 0
@@ -308,7 +308,7 @@ def test_injections_are_highlighted(watched, file, rows):
     assert marks >= 12
 
 
-def test_changes_of_the_world_are_shown(watched, file, rows):
+def test_changes_of_the_world_are_shown(watched, file, rows) -> None:
     """Under the call that follows the injection stands what it changed."""
     page = watched(file, "#r=1.2")
     harmful = page.locator(".call.harmful")
@@ -326,7 +326,7 @@ def test_changes_of_the_world_are_shown(watched, file, rows):
     assert "the world changed by it" in page.inner_text(".panel.harm")
 
 
-def test_replies_can_be_read_as_written(watched, file, rows):
+def test_replies_can_be_read_as_written(watched, file, rows) -> None:
     """A reply is indented for people, and one click away it is what the agent read."""
     page = watched(file, "#r=1.1")
     reply = page.locator("#call-1 .part").nth(1)
@@ -340,7 +340,7 @@ def test_replies_can_be_read_as_written(watched, file, rows):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_colours_follow_the_reader(watched, file, scheme):
+def test_colours_follow_the_reader(watched, file, scheme) -> None:
     """The page has the colours that the system prefers, until it is told otherwise."""
     page = watched(file, color_scheme=scheme)
     background = "getComputedStyle(document.documentElement).backgroundColor"
@@ -401,7 +401,7 @@ TEXTS = (
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_contrast(watched, file, scheme):
+def test_contrast(watched, file, scheme) -> None:
     """Every kind of text has the contrast that WCAG 2 AA asks for."""
     page = watched(file, "#r=1.2", color_scheme=scheme)
     found = dict(page.evaluate(CONTRAST, [*TEXTS]))
@@ -410,7 +410,7 @@ def test_contrast(watched, file, scheme):
 
 
 @pytest.mark.parametrize("width", [320, 390, 768])
-def test_phones_scroll_one_way(watched, file, hostile, width):
+def test_phones_scroll_one_way(watched, file, hostile, width) -> None:
     """On a narrow screen nothing is wider than the screen."""
     size = {"width": width, "height": 844}
     for one, fragment in ((file, "#r=1.2"), (hostile, "#r=1.1"), (hostile, "#r=1.7")):
@@ -419,7 +419,7 @@ def test_phones_scroll_one_way(watched, file, hostile, width):
         assert width >= page.evaluate("document.documentElement.scrollWidth")
 
 
-def test_print(watched, file):
+def test_print(watched, file) -> None:
     """On paper there are the figures and the open rollout, without what nobody can press."""
     page = watched(file, "#r=1.2", color_scheme="dark")
     page.emulate_media(media="print", color_scheme="dark")
@@ -436,7 +436,7 @@ def test_print(watched, file):
     assert page.pdf().startswith(b"%PDF")
 
 
-def test_attacks_stay_texts(watched, hostile):
+def test_attacks_stay_texts(watched, hostile) -> None:
     """No text of a rollout, a label or a title becomes an element, a script or a request."""
     page = watched(hostile)
     tags = "[...document.querySelectorAll('*')].map((one) => one.localName)"
@@ -451,7 +451,7 @@ def test_attacks_stay_texts(watched, hostile):
     assert ATTACKS[1] == page.title() == page.inner_text("h1")
 
 
-def test_unseen_characters_are_shown(watched, hostile):
+def test_unseen_characters_are_shown(watched, hostile) -> None:
     """Direction controls are named and move nothing; a flood of them is one mark."""
     page = watched(hostile, "#r=1.6")
 
@@ -463,7 +463,7 @@ def test_unseen_characters_are_shown(watched, hostile):
     )
 
 
-def test_huge_texts_are_folded(watched, hostile):
+def test_huge_texts_are_folded(watched, hostile) -> None:
     """5 MB take a few lines until they are asked for, and then as much as is kept."""
     page = watched(hostile, "#r=1.1")
     huge = page.locator("#viewer .turn.assistant").last

@@ -1,8 +1,14 @@
 """The end of a schedule: nobody comes any more, and everything must come to rest."""
 
+from __future__ import annotations
+
 import math
 
+from typing import Any
+
+from ipistate.kernel.values import JsonObject
 from ipistate.protocol.operations import (
+    Call,
     CommitBody,
     ForgetBody,
     PrepareBody,
@@ -12,9 +18,10 @@ from ipistate.protocol.operations import (
 )
 from ipistate.protocol.participant import Phase
 from simulator.ledger import require
+from simulator.simulation import Simulation
 
 
-def end(sim):
+def end(sim: Simulation) -> None:
     """Let everything end, then take a checkpoint and restore it in a fresh process."""
     sim.doomed = None
     sim.settle()
@@ -36,7 +43,7 @@ def end(sim):
     _require_rest(sim)
 
 
-def _require_rest(sim):
+def _require_rest(sim: Simulation) -> None:
     process = sim.process
     if process is None:
         return
@@ -47,7 +54,9 @@ def _require_rest(sim):
     require(process.participant.control.due == math.inf, "a timer is missing")
 
 
-def _must(sim, operation, name, **members):
+def _must(
+    sim: Simulation, operation: type[Call], name: str, **members: Any
+) -> JsonObject:
     body = operation(checkpoint_id=name, deadline_ts=sim.now + 1000.0, **members)
     replies = []
     sim.operate(body, replies.append)
@@ -56,7 +65,7 @@ def _must(sim, operation, name, **members):
     return replies[0].document
 
 
-def _free_retired(sim):
+def _free_retired(sim: Simulation) -> None:
     bindings = sim.process.participant.gate.bindings
     if bindings.leaving:
         episodes = tuple(bindings.sessions[s] for s in sorted(bindings.leaving))
@@ -65,7 +74,7 @@ def _free_retired(sim):
         _must(sim, ForgetBody, "last-forget", rollout_ids=tuple(bindings.marks))
 
 
-def _checkpoint(sim):
+def _checkpoint(sim: Simulation) -> None:
     document = _must(sim, PrepareBody, "last")
     require(document["phase"] == "prepared", "a participant at rest is not ready")
     _must(sim, CommitBody, "last", checkpoint_dir="last")

@@ -4,7 +4,9 @@ import inspect
 import sys
 import textwrap
 
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import Any
 
 import attrs
 
@@ -34,7 +36,7 @@ class Fault:
     new: str
 
     @contextmanager
-    def injected(self):
+    def injected(self) -> Generator[None]:
         """Put the broken function wherever the right one is used."""
         right, wrong = inspect.getattr_static(self.owner, self.name), self._broken()
         places = [
@@ -51,13 +53,13 @@ class Fault:
             for place, name in places:
                 setattr(place, name, right)
 
-    def _places(self):
+    def _places(self) -> list[Any]:
         if inspect.isclass(self.owner):
             return [self.owner]
         names = [name for name in sys.modules if name.startswith("ipistate.protocol")]
         return [sys.modules[name] for name in names]
 
-    def _broken(self):
+    def _broken(self) -> property | Callable[..., Any]:
         right = inspect.getattr_static(self.owner, self.name)
         function = getattr(right, "fget", right)
         text = textwrap.dedent(inspect.getsource(function))

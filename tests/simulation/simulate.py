@@ -1,7 +1,9 @@
-"""Run many schedules of the simulator: ``python tests/simulation/run.py --events 100000``.
+"""Run many schedules of the simulator: ``python tests/simulation/simulate.py --events 100000``.
 
 Exit status 0 if no invariant was violated, 1 otherwise.
 """
+
+from __future__ import annotations
 
 import argparse
 import sys
@@ -37,7 +39,7 @@ def main(arguments=None):
     return 1 if violations else 0
 
 
-def _print(tally, violations, seconds):
+def _print(tally, violations, seconds) -> None:
     first = ["events", "schedules", "crashes", "checkpoints published", "restores"]
     rest = sorted(set(tally) - set(first))
     for name in [*first, *rest]:
