@@ -6,7 +6,6 @@ import json
 import re
 import runpy
 
-from collections.abc import Iterator
 from doctest import ELLIPSIS
 from pathlib import Path
 from subprocess import Popen
@@ -114,7 +113,7 @@ def test_statuses_are_those_of_the_code() -> None:
     assert dict(STATUS_OF) == {code: int(status) for code, status in table}
 
 
-def test_the_page_of_the_command_line_is_fresh():
+def test_the_page_of_the_command_line_is_fresh() -> None:
     """The page says what the commands say: ``python docs/cli_reference.py`` wrote it."""
     generated = runpy.run_path(str(DOCS / "cli_reference.py"))["page"]()
 

@@ -45,5 +45,5 @@ def test_machine(domain: str) -> None:
     machine = world_machine(RECORDS[domain], tools_of(domain))
     case = machine.TestCase()
     examples = max(10, settings().max_examples // 10)
-    case.settings = settings(stateful_step_count=12, max_examples=examples)
+    case.settings = settings(stateful_step_count=12, max_examples=examples)  # type: ignore[misc]
     case.runTest()

@@ -9,6 +9,7 @@ import pickle
 import pkgutil
 
 from collections.abc import Iterator
+from typing import Any
 
 import attrs
 import pytest
@@ -105,7 +106,8 @@ def test_all_is_sorted_and_true(name: str) -> None:
 @pytest.mark.parametrize("name", ["ipistate", *modules()])
 def test_every_module_says_what_it_is(name: str) -> None:
     """Each module has a docstring that begins with a sentence or a title."""
-    assert importlib.import_module(name).__doc__.strip()
+    assert importlib is not None
+    assert str(importlib.import_module(name).__doc__ or "").strip()
 
 
 @pytest.mark.parametrize("name", sorted({*ipistate.__all__} | {*kit}))
@@ -155,7 +157,9 @@ def test_fields() -> None:
         ipistate.IPICheckpointState(Environment.of({"a": {"b": 1}})),
         ipistate.Session(Environment.of({"a": {"b": 1}})).step("nope"),
         ipistate.Step(ToolCall("nope"), "text", Environment.of({})),
-        ipistate.kernel.diff({"a": 1, "b": 2}, {"a": [1]}),
+        ipistate.kernel.diff(
+            ipistate.JsonObject({"a": 1, "b": 2}), ipistate.JsonObject({"a": [1]})
+        ),
         ipistate.Change("add", ("a", 0), None),
         Injection.from_document(
             dict.fromkeys(
@@ -170,7 +174,7 @@ def test_fields() -> None:
     ],
     ids=lambda record: type(record).__name__,
 )
-def test_b31_records_are_frozen_hashable_and_picklable(record: object) -> None:
+def test_b31_records_are_frozen_hashable_and_picklable(record: Any) -> None:
     """B31: each record is frozen, equal to its pickled copy, and hashes alike."""
     back = pickle.loads(pickle.dumps(record))
 

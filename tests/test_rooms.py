@@ -12,6 +12,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import CodeType
 
 import pytest
 
@@ -61,10 +62,10 @@ def imports(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield node.module
+            yield str(node.module)
 
 
-def names(code: object) -> Iterator[str]:
+def names(code: CodeType) -> Iterator[str]:
     """Yield every global and every attribute that a module's bytecode names."""
     for instruction in dis.get_instructions(code):
         if instruction.opname in {"LOAD_GLOBAL", "LOAD_NAME"}:
@@ -142,7 +143,10 @@ def test_importing_the_kernel_is_light() -> None:
 def crossings(name: str) -> Iterator[tuple[str, list[str]]]:
     """Yield what a module imports from other rooms: the module, and the names."""
     for node in ast.walk(ast.parse((ROOT / name).read_text("utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module.startswith("ipistate."):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith(
+            "ipistate."
+        ):
+            assert node.module is not None
             room = node.module.split(".")[1]
             if room not in {room_of(name), "errors"}:
                 yield node.module, [alias.name for alias in node.names]

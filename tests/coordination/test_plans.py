@@ -332,22 +332,25 @@ def test_renew_asks_all_at_once(everybody: list[Participant]) -> None:
 
 
 @given(lists, lists)
-def test_restarts_are_left_out(named, restarts):
+def test_restarts_are_left_out(
+    named: list[EpisodeId], restarts: list[EpisodeId]
+) -> None:
     """The scope is what was named without the restarts, in order, each once."""
     scope = continued(named, restarts)
+    assert scope is not None
 
     assert {*named} - {*restarts} == {*scope}
     assert [*dict.fromkeys(one for one in named if one in scope)] == [*scope]
 
 
 @given(lists)
-def test_everything_stays_everything(restarts):
+def test_everything_stays_everything(restarts: list[EpisodeId]) -> None:
     """No scope stays no scope, whatever restarts."""
     assert continued(None, restarts) is None
 
 
 @given(lists)
-def test_next_attempts(named):
+def test_next_attempts(named: list[EpisodeId]) -> None:
     """A restored episode is the same rollout, one attempt later."""
     assert [(one.rollout_id, one.attempt + 1) for one in dict.fromkeys(named)] == [
         (one.rollout_id, one.attempt) for one in next_attempts(named)
@@ -355,12 +358,12 @@ def test_next_attempts(named):
 
 
 @given(times, times)
-def test_patience_is_never_less_than_the_grace(deadline, now):
+def test_patience_is_never_less_than_the_grace(deadline: float, now: float) -> None:
     """A call has max(deadline - now, 0) + 5 seconds (section 5.3)."""
     assert max(deadline - now, 0) + 5 == patience(deadline, now)
 
 
 @given(times, times)
-def test_clean_up_has_time(deadline, now):
+def test_clean_up_has_time(deadline: float, now: float) -> None:
     """The clean-up has max(deadline, now + 30) (section 5.5)."""
     assert max(deadline, now + 30) == clean_up_deadline(deadline, now)

@@ -166,7 +166,7 @@ def test_members_of_a_model_commit() -> None:
 
 
 @given(lists)
-def test_in_order_sorts_numbers_as_numbers(named):
+def test_in_order_sorts_numbers_as_numbers(named: list[EpisodeId]) -> None:
     """Attempt 10 stands behind attempt 9, and nothing twice."""
     assert sorted({(one.rollout_id, one.attempt) for one in named}) == [
         (one.rollout_id, one.attempt) for one in in_order(named)
@@ -174,6 +174,6 @@ def test_in_order_sorts_numbers_as_numbers(named):
 
 
 @given(lists)
-def test_capture_keys_are_read(named):
+def test_capture_keys_are_read(named: list[EpisodeId]) -> None:
     """Keys give back the episodes."""
     assert tuple(named) == episodes_of([one.capture_key for one in named])

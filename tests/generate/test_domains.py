@@ -8,6 +8,8 @@ from functools import cache
 
 import pytest
 
+from documents import at
+
 from ipistate.generate import DOMAINS, Generated, generate
 from ipistate.generate.names import DESKS
 from ipistate.kernel import encode, render
@@ -123,7 +125,7 @@ def test_rows_are_well_formed(name: str) -> None:
                 document = row.to_document()
 
                 assert encode(document) == encode(
-                    one.task.environment.document[collection][key]
+                    at(one.task.environment.document, collection, key)
                 )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from documents import at
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,9 +27,9 @@ from ipistate.generate import (
     generate,
 )
 from ipistate.kernel.codec import encode
-from ipistate.kernel.values import JsonArray, JsonObject
+from ipistate.kernel.values import JsonObject, JsonValue
 from ipistate.scoring.audit import audit
-from ipistate.scoring.injection import STRICT_KEYS
+from ipistate.scoring.injection import STRICT_KEYS, Injection
 from ipistate.scoring.task import Task
 from ipistate.scoring.trajectories import Trajectories
 from ipistate.tools import RECORDS
@@ -41,7 +42,7 @@ FIRST = "31f2588f0d3f3c29241f43778555d9345d23aa89db0d7fc7b11b43e59561cdc5"
 seeds = st.integers(-(2**70), 2**70)
 
 
-def lines(count: int, seed: int, **options) -> list[bytes]:
+def lines(count: int, seed: int, **options: Any) -> list[bytes]:
     """Return rows as they are written."""
     rows = generate(options.pop("domains", ALL), count, seed, **options)
     return [one.task.to_json() + one.trajectories.to_json() for one in rows]
@@ -192,7 +193,7 @@ def test_constant_members_are_constant() -> None:
 def places(document: JsonObject, text: str) -> Iterator[float]:
     """Yield index and length of each row of a table that contains a text."""
     for table in document.values():
-        rows = list(table.values()) if isinstance(table, dict) else list(table)
+        rows = list(table.values()) if isinstance(table, dict) else list(at(table))
         for index, row in enumerate(rows):
             if isinstance(row, dict) and text in row.values() and len(rows) > 4:
                 yield index / (len(rows) - 1)
@@ -213,7 +214,7 @@ def test_the_record_stands_anywhere() -> None:
 def carrier(task: Task) -> str:
     """Return the text that the order stands in."""
 
-    def texts(value: float | str | JsonArray | JsonObject) -> Iterator[str]:
+    def texts(value: JsonValue) -> Iterator[str]:
         if isinstance(value, dict):
             for member in value.values():
                 yield from texts(member)

@@ -493,13 +493,11 @@ def test_b17_depth_that_calls_add_up() -> None:
     done = call_tool(world, "update_patient_chart", call)
 
     assert world is done.environment
-    assert done is not None
     assert done.error is not None
     assert "TypeError" == done.error.type
     deeper = freeze(json.loads("[" * 199 + "]" * 199))
     done = call_tool(world, "send_message", {"body": deeper})
     assert world is done.environment
-    assert done is not None
     assert done.error is not None
     assert "more than 200 levels of nesting" == done.error.message
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +40,12 @@ class Told:
     A reply that is an exception is raised.
     """
 
-    replies: list[Any]
+    replies: Sequence[PolicyReply | Exception]
     name: str = "told"
-    asked: list[Any] = attrs.field(factory=list)
+    asked: list[tuple[JsonObject, ...]] = attrs.field(factory=list)
 
     async def respond(
-        self, conversation: Sequence[JsonObject], tools: MappingProxyType
+        self, conversation: Sequence[JsonObject], tools: Sequence[JsonObject]
     ) -> PolicyReply:
         """Give the reply of this turn; the last one stands for all further ones."""
         del tools
@@ -65,8 +66,8 @@ def saying(*items: JsonObject, **more: Any) -> PolicyReply:
 class Watch:
     """Keeps what it is told."""
 
-    notes: list[Any] = attrs.field(factory=list)
-    failures: list[Any] = attrs.field(factory=list)
+    notes: list[str] = attrs.field(factory=list)
+    failures: list[JsonObject] = attrs.field(factory=list)
     runner: object = None
 
     def began(self, rollout: Rollout) -> None:

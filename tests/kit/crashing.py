@@ -14,13 +14,13 @@ import sys
 
 from pathlib import Path
 
-from durability import CODEC, Watch, directory_at, write
+from durability import CODEC, Step, Watch, directory_at, write
 
 
-def work(base: Path, work, step, moment: str) -> None:
+def work(base: str, work: str, step: str, moment: str) -> None:
     """Write or read a checkpoint, up to a moment of a step."""
 
-    def notice(now: float, one) -> None:
+    def notice(now: str, one: Step) -> None:
         if (now, one.name) == (moment, step):
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -12,11 +12,11 @@ import re
 import tempfile
 
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 from ipistate.errors import CheckpointError
@@ -38,6 +38,9 @@ NAMES = (
     (re.compile(r"records-[0-9a-f]{64}\.jsonl"), "records"),
     (re.compile(r"manifest\.json"), "manifest"),
 )
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -86,16 +89,15 @@ class Watch:
         return next(known, f"{name}/")
 
     def perform(
-        self, operation: str, path: str | Path, call: Callable[..., Any], **more: Any
-    ) -> int | os.stat_result | None:
+        self, operation: str, path: object, call: Callable[[], T], **more: Any
+    ) -> T:
         """Make a call as a step, if it is on something watched."""
-        path = Path(os.path.abspath(path)) if isinstance(path, str | Path) else None  # noqa: PTH100
-        watched = path is not None and path.is_relative_to(self.root)
-        if self._busy or not watched:
+        place = Path(os.path.abspath(path)) if isinstance(path, str | Path) else None  # noqa: PTH100
+        if self._busy or place is None or not place.is_relative_to(self.root):
             return call()
-        key = operation, self.name(path)
+        key = operation, self.name(place)
         self._count[key] += 1
-        step = Step(*key, self._count[key], path, **more)
+        step = Step(*key, self._count[key], place, **more)
         self.steps.append(step)
         try:
             self.tell("before", step)
@@ -132,14 +134,10 @@ class Watch:
         }
         self._open, self._io_open = os.open, io.open
 
-        def watched(
-            name: str, call: Callable[..., Any]
-        ) -> Callable[..., os.stat_result | None]:
-            def function(
-                target: int | Path, *arguments: int, **options: bool
-            ) -> os.stat_result | None:
+        def watched(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+            def function(target: int | Path, *arguments: Any, **options: Any) -> Any:
                 path = self._opened.get(target) if isinstance(target, int) else target
-                if name == "close":
+                if name == "close" and isinstance(target, int):
                     self._opened.pop(target, None)
                 return self.perform(
                     name, path, lambda: call(target, *arguments, **options)
@@ -149,7 +147,7 @@ class Watch:
 
         def moved(operation: str, call: Callable[..., Any]) -> Callable[..., None]:
             def function(source: Path, target: Path) -> None:
-                return self.perform(
+                self.perform(
                     operation, target, lambda: call(source, target), other=Path(source)
                 )
 
@@ -163,7 +161,7 @@ class Watch:
         }
 
     def _os_open(
-        self, path: str | Path, flags: int, *arguments: int, **options: bool
+        self, path: str | Path, flags: int, *arguments: Any, **options: Any
     ) -> int:
         operation = "create" if flags & os.O_CREAT else "open"
         descriptor = self.perform(
@@ -175,12 +173,12 @@ class Watch:
 
     def _io(
         self,
-        file: int,
+        file: int | str | Path,
         mode: str = "r",
         buffering: int = -1,
-        *arguments: None,
-        **options: bool,
-    ) -> io.BufferedReader | io.BufferedWriter:
+        *arguments: Any,
+        **options: Any,
+    ) -> Any:
         path = self._opened.get(file) if isinstance(file, int) else file
         if self._busy or path is None or "b" not in mode:
             return self._io_open(file, mode, buffering, *arguments, **options)
@@ -198,38 +196,39 @@ class Watch:
 class WatchedFile(io.FileIO):
     """A file whose reads and writes are steps."""
 
-    watch = path = None
+    watch: Watch | None = None
+    path: str | Path | None = None
 
-    def write(self, data: memoryview) -> int:
+    def write(self, data: Any) -> int:
         """Write in two halves, with a moment between them."""
-        data = bytes(data)
-        half = len(data) // 2
+        whole = bytes(data)
+        half = len(whole) // 2
 
         def call() -> int:
-            done = io.FileIO.write(self, data[:half])
-            self.watch.tell("halfway", self.watch.steps[-1])
-            return done + io.FileIO.write(self, data[half:])
+            done = io.FileIO.write(self, whole[:half])
+            if self.watch is not None:
+                self.watch.tell("halfway", self.watch.steps[-1])
+            return done + io.FileIO.write(self, whole[half:])
 
-        return self._step("write", call, data=data)
+        return self._step("write", call, data=whole)
 
-    def readall(self):
+    def readall(self) -> bytes:
         """Read to the end."""
         return self._step("read", lambda: io.FileIO.readall(self))
 
-    def readinto(self, buffer: memoryview) -> int:
+    def readinto(self, buffer: Any) -> int:
         """Read a part."""
         return self._step("read", lambda: io.FileIO.readinto(self, buffer))
 
     def close(self) -> None:
         """Close."""
         if self.closed or self.watch is None:
-            return io.FileIO.close(self)
+            io.FileIO.close(self)
+            return
         self.watch._opened.pop(self.fileno(), None)
-        return self._step("close", lambda: io.FileIO.close(self))
+        self._step("close", lambda: io.FileIO.close(self))
 
-    def _step(
-        self, operation: str, call: Callable[..., int | None], **more: bytes
-    ) -> int | None:
+    def _step(self, operation: str, call: Callable[[], T], **more: Any) -> T:
         if self.watch is None:
             return call()
         return self.watch.perform(operation, self.path, call, **more)
@@ -269,11 +268,17 @@ def write(
     return directory.write(checkpoint_id, lines, stop or StopFlag())
 
 
+def world_of(record: SessionRecord) -> Environment:
+    """Return the state of a record, which is a world here."""
+    assert isinstance(record.state, Environment)
+    return record.state
+
+
 def lines_of(
-    records: list[SessionRecord] | tuple[SessionRecord, SessionRecord, SessionRecord],
+    records: Iterable[SessionRecord],
 ) -> list[bytes]:
     """Write records as lines."""
-    return [record_line(one, CODEC.encode(one.state)) for one in records]
+    return [record_line(one, CODEC.encode(world_of(one))) for one in records]
 
 
 def found(directory: CheckpointDirectory) -> str:

@@ -60,7 +60,7 @@ class Site:
     concurrency: int = 8
     every: str = "0.15s"
     policy: tuple[str, ...] = ("--policy", "random", "--seed", "11")
-    processes: list[subprocess.Popen] = attrs.field(factory=list)
+    processes: list[subprocess.Popen[bytes]] = attrs.field(factory=list)
 
     def __attrs_post_init__(self) -> None:
         """Write the task rows."""
@@ -74,7 +74,12 @@ class Site:
 
     def start(self, *more: str | Path) -> subprocess.Popen[bytes]:
         """Start the runner in a process group of its own."""
-        command = [sys.executable, PLAYER, self.root / "calls", str(self.seconds)]
+        command: list[str | Path] = [
+            sys.executable,
+            PLAYER,
+            self.root / "calls",
+            str(self.seconds),
+        ]
         command += ["run", "--tasks", self.root / "tasks.jsonl", "-o", self.output]
         command += [*self.policy, "--num-repeats", str(self.repeats)]
         command += ["--concurrency", str(self.concurrency)]
@@ -93,14 +98,14 @@ class Site:
             process.kill()
             process.wait()
 
-    def finish(self, *more) -> None:
+    def finish(self, *more: str | Path) -> None:
         """Run to the end."""
         code = self.start(*more).wait(MOST_SECONDS)
         assert code == 0, (self.root / "stderr").read_text()
 
     def rows(self) -> dict[tuple[int, int], str]:
         """Return the rows by their place, without what an interruption may change."""
-        found = {}
+        found: dict[tuple[int, int], str] = {}
         for line in self.output.read_bytes().splitlines():
             row = json.loads(line)
             place = row["_ng_task_index"], row["_ng_rollout_index"]
@@ -141,7 +146,7 @@ class Site:
 
 def children(pid: int) -> list[int]:
     """Return the processes that a process has started."""
-    found = []
+    found: list[int] = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
@@ -205,7 +210,7 @@ def wait_until_it_plays(site: Site, process: subprocess.Popen[bytes]) -> None:
 
 def prompts() -> dict[str, int]:
     """Return the row of each prompt, as the player writes it down."""
-    found = {}
+    found: dict[str, int] = {}
     for row, task in enumerate(builtin.rows()):
         messages = input_messages(task.responses_create_params)
         found[sha256(b"".join(map(encode, messages))).hexdigest()[:12]] = row
@@ -228,9 +233,10 @@ def repeated(
 
 def run_round(site: Site, rng: random.Random, kills: int) -> list[Killed]:
     """Start a run, kill it so often, and let it end; return each kill."""
-    told, more = [], ()
+    told: list[Killed] = []
+    more: tuple[str, ...] = ()
     for _ in range(kills):
-        held: Any = site.turns_held() if more else {}
+        held = site.turns_held() if more else {}
         process = site.start(*more)
         moment, victim = rng.uniform(0.0, 1.5), rng.choice(VICTIMS)
         if rng.random() < 0.8:  # the others may die before they have begun
@@ -255,7 +261,7 @@ def _killed(
     site: Site,
     process: subprocess.Popen[bytes],
     victim: str,
-    moment: str,
+    moment: float,
     held: dict[str, int],
 ) -> Killed:
     return Killed(
@@ -296,7 +302,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kills", type=int, default=3)
     options = parser.parse_args()
-    totals = Counter()
+    totals: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as name:
         found = rounds(Path(name), options.rounds, options.seed, options.kills)
         for number, (told, different, site, count) in enumerate(found):

@@ -9,7 +9,7 @@ and bodies with the machine, and the rules with nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 # ruff: noqa: ARG002 - all operations and all events are called alike
 from ipistate.errors import CheckpointError
@@ -44,6 +44,12 @@ EVENTS = {
 }
 
 
+T = TypeVar("T")
+Condition: TypeAlias = Callable[[], object]
+"""What an operation waits for."""
+Steps: TypeAlias = Generator[Condition, None, T]
+
+
 class Refused(Exception):
     """An operation ends with an error of this code."""
 
@@ -56,7 +62,7 @@ class Session:
         self.episode = episode
         self.is_pending = False
         self.is_leaving = False
-        self.removal = None
+        self.removal: int | None = None
 
 
 class Task:
@@ -65,8 +71,8 @@ class Task:
     def __init__(self, call: int | None) -> None:
         """Begin without a condition."""
         self.call = call
-        self.steps = None
-        self.ready = lambda: True
+        self.steps: Steps[None]
+        self.ready: Condition = lambda: True
         self.is_heard, self.goes_on = True, False
 
 
@@ -80,7 +86,7 @@ class Model:
         self.checkpoint_id: str | None = None
         self.lease: float | None = None
         self.resumed: list[str] = []
-        self.results: dict[tuple[str, str], Any] = {}
+        self.results: dict[tuple[str, str], tuple[object, dict[str, Any]]] = {}
         self.marks: dict[str, int] = {}
         self.retired: dict[str, str] = {}
         self.sessions: dict[str, Session] = {}
@@ -90,14 +96,17 @@ class Model:
         self.tasks: list[Task] = []
         self.reads: dict[int, CheckpointError | Restorable] = {}
         self.numbers = 0
-        self.export = self.write = self.deletion = None
+        self.export: dict[str, Any] | None = None
+        self.write: dict[str, Any] | None = None
+        self.deletion: int | None = None
         self.pause = 0.0
 
     # -- events
 
     def handle(self, event: object, now: float) -> list[tuple[object, ...]]:
         """Take an event; return what must happen, as tuples."""
-        self.now, self.out = now, []
+        self.now = now
+        self.out: list[tuple[object, ...]] = []
         if not self.leaves(event):
             self.run()
         getattr(self, EVENTS[type(event)])(event)
@@ -145,7 +154,7 @@ class Model:
     def idle_found(self, event: on.IdleFound) -> None:
         """Idle sessions go, unless something needs them."""
         used = {arrived.session_id for arrived in self.inflight.values()}
-        gone = set()
+        gone: set[str] = set()
         for name in event.session_ids:
             session = self.sessions.get(name)
             leaving = session is not None and session.is_leaving
@@ -226,7 +235,7 @@ class Model:
     @property
     def expires_at(self) -> float:
         """When the lease, and the pause after a vain try, are over."""
-        return max(self.lease, self.pause)
+        return max(self.lease or 0.0, self.pause)
 
     def step(self, task: Task) -> None:
         """Let one task go on to its next condition."""
@@ -237,7 +246,7 @@ class Model:
 
     def operate(
         self, task: Task, operation: Callable[..., Any], body: Call | None
-    ) -> Iterator[Callable[..., bool | bool | set[str]]]:
+    ) -> Steps[None]:
         """Run an operation, answer it, and give the lock back."""
         self.line.append(task)
         try:
@@ -254,8 +263,8 @@ class Model:
             self.out.append(("reply", task.call, *answer))
 
     def until(
-        self, condition: Callable[..., bool | bool | set[str]], deadline: float
-    ) -> Iterator[Callable[..., bool | set[str]]]:
+        self, condition: Callable[..., bool | set[str]], deadline: float
+    ) -> Steps[None]:
         """Wait for a condition, but not longer than to the deadline."""
         yield lambda: condition() or self.now >= deadline
         if not condition():
@@ -279,7 +288,7 @@ class Model:
 
     def arguments(self, body: Call) -> tuple[str, list[str] | None] | None:
         """Take what a retry must have in common with the first call."""
-        if not hasattr(body, "checkpoint_dir"):
+        if not isinstance(body, CommitBody | RestoreBody):
             return None
         return body.checkpoint_dir, self.keys(body.episode_ids)
 
@@ -310,9 +319,7 @@ class Model:
 
     # -- operations
 
-    def prepare(
-        self, task: Task, body: PrepareBody
-    ) -> Generator[Callable[..., bool], Any, dict[str, Any]]:
+    def prepare(self, task: Task, body: PrepareBody) -> Steps[dict[str, Any]]:
         """Section 2.9."""
         document = self.recorded(body, "prepare")
         if document is not None:
@@ -342,18 +349,14 @@ class Model:
             self.results[body.checkpoint_id, "prepare"] = (None, document)
         return document
 
-    def renew(
-        self, task: Task, body: RenewBody
-    ) -> Generator[Any, Any, dict[str, float]]:
+    def renew(self, task: Task, body: RenewBody) -> Steps[dict[str, float | None]]:
         """Section 2.14."""
         self.fence(body, "preparing", "prepared", "committed", "restored")
         self.renew_lease(body)
         return {"lease_expires_at": self.lease}
-        yield
+        yield  # type: ignore[unreachable]  # makes it a generator
 
-    def commit(
-        self, task: Task, body: CommitBody
-    ) -> Generator[Callable[..., bool | set[str]], Any, dict[str, Any]]:
+    def commit(self, task: Task, body: CommitBody) -> Steps[dict[str, Any]]:
         """Section 2.10."""
         document = self.recorded(body, "commit")
         if document is not None:
@@ -363,31 +366,31 @@ class Model:
         if not self.report()["ready"]:
             raise Refused("invalid_phase")
         arguments = self.arguments(body)
+        assert arguments is not None
         if self.export is not None and self.export["arguments"] != arguments:
             raise Refused("checkpoint_conflict")
         self.in_time(body)
         if self.export is None:
             self.start_export(arguments)
-        yield from self.until(lambda: "records" in self.export, body.deadline_ts)
+        yield from self.until(
+            lambda: "records" in (self.export or {}), body.deadline_ts
+        )
         if self.write is None or isinstance(self.write["outcome"], CheckpointError):
             self.write = {"number": self.number(), "outcome": None, "stopped": False}
-            assert self.write is not None
-            assert self is not None
+            assert self.export is not None
             number, records = self.write["number"], self.export["records"]
             content = (body.checkpoint_dir, body.checkpoint_id, dict(records))
             self.out.append(("write", number, *content))
         write = self.write
         yield from self.until(lambda: write["outcome"] is not None, body.deadline_ts)
         if isinstance(write["outcome"], CheckpointError):
-            assert write is not None
             raise Refused(write["outcome"].code)
-        assert arguments is not None
         unwanted = self.unwanted(arguments[1])
         if unwanted and self.deletion is None:
             self.deletion = self.free(unwanted)
         yield from self.until(lambda: self.deletion is None, body.deadline_ts)
         self.phase = "committed"
-        assert write is not None
+        assert self.export is not None
         document = {
             "phase": "committed",
             "manifest": write["outcome"].to_document(),
@@ -428,9 +431,7 @@ class Model:
         self.out.append(("free", number, set(names)))
         return number
 
-    def restore(
-        self, task: Task, body: RestoreBody
-    ) -> Generator[Callable[..., bool | set[str]], Any, dict[str, Any]]:
+    def restore(self, task: Task, body: RestoreBody) -> Steps[dict[str, Any]]:
         """Section 2.13."""
         document = self.recorded(body, "restore")
         if document is not None:
@@ -460,9 +461,7 @@ class Model:
         self.results[body.checkpoint_id, "restore"] = (self.arguments(body), document)
         return document
 
-    def resume(
-        self, task: Task, body: ResumeBody
-    ) -> Generator[Callable[..., bool | bool | set[str]], Any, dict[str, Any]]:
+    def resume(self, task: Task, body: ResumeBody) -> Steps[dict[str, Any]]:
         """Section 2.11."""
         if body.checkpoint_id in self.resumed:
             return {"phase": "idle", "idempotent": True}
@@ -474,15 +473,11 @@ class Model:
         yield from self.stop(task, body.deadline_ts)
         return {"phase": "idle", "idempotent": False}
 
-    def expire(
-        self, task: Task, body: None
-    ) -> Iterator[Callable[..., bool | bool | set[str]]]:
+    def expire(self, task: Task, body: None) -> Steps[None]:
         """Section 2.7."""
         yield from self.stop(task, self.now + 30)
 
-    def stop(
-        self, task: Task, until: float
-    ) -> Iterator[Callable[..., bool | bool | set[str]]]:
+    def stop(self, task: Task, until: float) -> Steps[None]:
         """Stop the write, wait for the deletion, reopen."""
         task.goes_on = True
         if self.write is not None and self.write["outcome"] is None:
@@ -492,9 +487,10 @@ class Model:
         try:
             yield from self.until(lambda: self.deletion is None, until)
         except Refused:
-            if self.now >= self.lease:
+            if self.now >= (self.lease or 0.0):
                 self.pause = self.now + 30
             raise
+        assert self.checkpoint_id is not None
         self.remember(self.checkpoint_id)
         self.reopen()
 
@@ -511,9 +507,7 @@ class Model:
         for event in entering:
             self.enter(event)
 
-    def retire(
-        self, task: Task, body: RetireBody
-    ) -> Generator[Callable[..., bool | set[str]], Any, dict[str, list[str]]]:
+    def retire(self, task: Task, body: RetireBody) -> Steps[dict[str, list[str]]]:
         """Section 2.12 and 3.6."""
         self.own_rule(body)
         for episode in body.episode_ids:
@@ -535,9 +529,7 @@ class Model:
             yield from self.until(changed, body.deadline_ts)
         return {"retired": [episode.capture_key for episode in body.episode_ids]}
 
-    def forget(
-        self, task: Task, body: ForgetBody
-    ) -> Generator[Any, Any, dict[str, list[str]]]:
+    def forget(self, task: Task, body: ForgetBody) -> Steps[dict[str, list[str]]]:
         """Section 2.12."""
         self.own_rule(body)
         self.in_time(body)
@@ -549,7 +541,7 @@ class Model:
             if rollout in body.rollout_ids:
                 del self.retired[name]
         return {"forgotten": sorted({*body.rollout_ids})}
-        yield
+        yield  # type: ignore[unreachable]  # makes it a generator
 
     def own_rule(self, body: Call) -> None:
         """Refuse while a checkpoint is open; a restore may be open, if it is named."""

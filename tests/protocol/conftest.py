@@ -14,6 +14,7 @@ import pytest
 from documents import at
 
 from ipistate.errors import CheckpointError
+from ipistate.kernel import JsonObject, JsonValue
 from ipistate.kernel.environment import Environment
 from ipistate.kernel.schema import structure
 from ipistate.protocol import Settings, handle, participant_status, start_participant
@@ -22,6 +23,7 @@ from ipistate.protocol import events as on
 from ipistate.protocol.control import enter, leave
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.operations import OPERATIONS, Call
+from ipistate.protocol.participant import ParticipantState
 from ipistate.protocol.records import Manifest, Restorable, SessionRecord
 
 
@@ -101,7 +103,7 @@ class Shell:
         self.participant = start_participant(
             Settings(instance="ipi", lease_grace_seconds=grace)
         )
-        self.model = model.Model("ipi", grace)
+        self.model: model.Model | None = model.Model("ipi", grace)
         self.directories = {} if directories is None else directories
         self.now = 1000.0
         self.worlds: dict[str, object] = {}
@@ -138,7 +140,7 @@ class Shell:
                 _PERFORM[type(action)](self, action)
         self.check()
 
-    def compare(self, event: object, actions: tuple[object, ...]) -> None:
+    def compare(self, event: on.Event, actions: tuple[do.Action, ...]) -> None:
         """Assert that machine and model say the same."""
         if self.model is None:
             return
@@ -148,21 +150,24 @@ class Shell:
         assert self.model.status() == participant_status(self.participant), event
         self.compared[type(event).__name__] += 1
 
-    def check_short_steps(self, before, event, actions):
+    def check_short_steps(
+        self, before: ParticipantState, event: on.Event, actions: tuple[do.Action, ...]
+    ) -> None:
         """Assert that the short steps are whole, and taken whenever nothing waits."""
-        short = None
+        short: ParticipantState | None = None
+        expected: tuple[do.Action, ...] = ()
         if isinstance(event, on.RequestArrived):
             short, expected = enter(before, event, self.now), (do.Admit(event.request),)
         elif isinstance(event, on.RequestEnded):
-            short, expected = leave(before, event, self.now), ()
+            short = leave(before, event, self.now)
         if short is not None:
             assert (self.participant, actions) == (short, expected)
-        elif type(event) in {on.RequestArrived, on.RequestEnded}:
+        elif isinstance(event, on.RequestArrived | on.RequestEnded):
             control = before.control
             is_at_rest = self.now < control.due and not control.awaits_requests
             assert not is_at_rest or actions != (do.Admit(event.request),)
 
-    def check(self):
+    def check(self) -> None:
         """Assert what holds after every event."""
         gate, control = self.participant.gate, self.participant.control
         assert gate.is_open == (control.open is None)

@@ -14,6 +14,7 @@ from ipistate.kernel.values import JsonObject
 from ipistate.protocol.actions import Write
 from ipistate.protocol.events import RequestEnded
 from ipistate.protocol.gate import Readiness
+from ipistate.protocol.records import Manifest
 
 
 if TYPE_CHECKING:

@@ -106,7 +106,7 @@ def test_most_unchanged_worlds_are_not_encoded_again() -> None:
     codec = Counting()
     encoded, records = EncodedStates(codec), records_of(map(world, range(SESSIONS)))
     first = list(encoded.lines(records))
-    counts = []
+    counts: list[int] = []
     for _ in range(2):
         codec.calls.clear()
         again = list(encoded.lines(records))

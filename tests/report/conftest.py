@@ -79,9 +79,9 @@ class Parsed(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
         if tag in {"script", "style", "title", "h1", "li", "a", "code"}:
-            self._open.append((tag, dict(attrs)))
+            self._open.append((tag, {name: value or "" for name, value in attrs}))
 
     def handle_endtag(self, tag: str) -> None:
         if self._open and self._open[-1][0] == tag:
@@ -96,4 +96,7 @@ class Parsed(HTMLParser):
 
     def block(self, name: str) -> dict[str, Any]:
         """Return the document of a data block."""
-        return json.loads(gzip.decompress(base64.b64decode(self.blocks[name])))
+        document: dict[str, Any] = json.loads(
+            gzip.decompress(base64.b64decode(self.blocks[name]))
+        )
+        return document

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import Effects, resistance
-from ipistate.report.rollout import DIMENSIONS, read
+from ipistate.report.rollout import DIMENSIONS, StoredRollout, read
 from ipistate.report.tally import MEASURES, Groups, Rate, counted, difference
 from ipistate.scoring import read_rollout
 
@@ -165,6 +165,7 @@ def test_known_differences(
     """Published intervals of differences (Newcombe 1998, table II, method 10)."""
     found = difference(Rate(*one), Rate(*base))
 
+    assert found is not None
     assert expected == tuple(round(value, 4) for value in found)
 
 
@@ -173,7 +174,9 @@ def test_differences_mirror(n: int, m: int, data: st.DataObject) -> None:
     """The difference of B to A is that of A to B with the sign changed."""
     one = Rate(data.draw(st.integers(0, n)), n)
     base = Rate(data.draw(st.integers(0, m)), m)
-    value, low, high = difference(one, base)
+    found = difference(one, base)
+    assert found is not None
+    value, low, high = found
 
     assert low <= value <= high
     assert (-value, -high, -low) == pytest.approx(difference(base, one))

@@ -122,7 +122,7 @@ def test_message_of_a_reward_that_is_out_of_range() -> None:
 def test_rollouts_are_objects() -> None:
     """A rollout that is no object is refused with its path."""
     with pytest.raises(SchemaError) as caught:
-        metrics_report([{}, "x"])
+        metrics_report([{}, "x"])  # type: ignore[list-item]
 
     assert "$.verify_responses[1]" == caught.value.path
 
@@ -136,7 +136,7 @@ def test_report() -> None:
         {"_ng_task_index": 1, "_ng_rollout_index": 2, "mask_sample": True},
         {"reward": 0.5},
     ]
-    written = metrics_report(responses)
+    written: Any = metrics_report(responses)
     levels = [
         [
             (at(entry, index), at(entry, "rollouts"), at(entry, "avg_reward"))
@@ -167,7 +167,7 @@ def test_report_leaves_masked_rollouts_out(responses: list[dict[str, Any]]) -> N
     """A masked rollout counts nowhere; the others are those that are aggregated."""
     counted = [one for one in responses if not one.get("mask_sample")]
     written = metrics_report(responses)
-    groups = written["group_level_metrics"]
+    groups: Any = written["group_level_metrics"]
 
     assert encode(metrics_report(counted)) == encode(written)
     assert encode(aggregate([counted]).metrics) == encode(written["agent_metrics"])

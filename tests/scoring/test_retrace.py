@@ -117,7 +117,6 @@ def test_tampering_is_found_at_its_call(
     assert again.diverged
     assert number + 1 == len(again.steps)
     assert changed == again.steps[-1].traced.reply
-    assert again is not None
     assert again.divergence is not None
     assert again.divergence.executed == executed(again.steps[-1]).output
 
@@ -232,7 +231,6 @@ def test_made_up_id_that_happens_to_be_ours() -> None:
     session = stepped(Environment.of(POLICY), []).step("create_claim", FILED)
     (minted,) = at(session.environment.document, "claims")
     first = traced(session)[0]
-    assert first is not None
     assert first.reply is not None
     first = attrs.evolve(first, reply=first.reply.replace(minted, "CL-00BEEF"))
     second = TracedCall(name="get_claim_by_id", written=f'{{"claim_id": "{minted}"}}')

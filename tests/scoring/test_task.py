@@ -234,7 +234,7 @@ def test_total(lines: list[str | bytes]) -> None:
         assert 0 <= finding.line <= len(lines)
 
 
-def test_the_tools_that_a_row_offers():
+def test_the_tools_that_a_row_offers() -> None:
     """Names of definitions in their order; what has no name is passed over."""
     tools = [{"name": "b"}, 3, {"type": "function"}, {"name": 4}, {"name": "a"}]
     task = Task.from_document(row(responses_create_params={"tools": tools}))

@@ -432,14 +432,14 @@ def test_rollouts_without_a_trace(rollout: dict[str, Any]) -> None:
 
 
 @given(model_items(builtin.rows()[0].environment))
-def test_function_calls_are_those_with_a_name(items):
+def test_function_calls_are_those_with_a_name(items: list[Any]) -> None:
     """One reader finds the calls that the other one reads."""
     found = [item["name"] for item in function_calls(items)]
 
     assert found == [call.name for call in calls_of_items(items)]
 
 
-def test_an_item_that_is_not_json_is_no_call():
+def test_an_item_that_is_not_json_is_no_call() -> None:
     """An SDK's object is refused where it stands."""
     with pytest.raises(EncodeError) as caught:
         list(function_calls([{"type": "message"}, object()]))
@@ -448,7 +448,7 @@ def test_an_item_that_is_not_json_is_no_call():
 
 
 @given(st.lists(tool_calls(builtin.rows()[0].environment), max_size=4))
-def test_a_call_is_written_as_an_item(calls):
+def test_a_call_is_written_as_an_item(calls: list[ToolCall]) -> None:
     """A call that is recorded and written as an item reads as itself."""
     recorded = [TracedCall.of(call) for call in calls if call.name]
 
@@ -456,7 +456,7 @@ def test_a_call_is_written_as_an_item(calls):
     assert [one.arguments for one in recorded] == [c.arguments for c in calls if c.name]
 
 
-def test_unreadable_arguments_are_none():
+def test_unreadable_arguments_are_none() -> None:
     """What the rule for arguments refuses, a call does not have."""
     assert TracedCall(name="t", written="[1]").arguments is None
     assert TracedCall(name="t", written="").arguments == EMPTY_OBJECT
@@ -485,15 +485,19 @@ CALL = {"name": "t", "arguments": "{}"}
         ),
     ],
 )
-def test_calls_know_where_they_stand(rollout, places):
+def test_calls_know_where_they_stand(
+    rollout: dict[str, Any], places: list[int]
+) -> None:
     """Each call has the position of the item that makes it."""
-    found = items_of(rollout)
+    found: Any = items_of(rollout)
 
-    assert places == [call.item for call in calls_of(rollout)]
+    calls = calls_of(rollout)
+    assert calls is not None
+    assert places == [call.item for call in calls]
     assert all(json.dumps(CALL)[1:-1] in json.dumps(found[n]) for n in places)
 
 
-def test_a_rollout_without_a_trace_has_no_items():
+def test_a_rollout_without_a_trace_has_no_items() -> None:
     """Without any known form there are neither items nor calls."""
     assert items_of({"response": {"output": "text"}}) is None
 
@@ -508,6 +512,8 @@ def test_a_rollout_without_a_trace_has_no_items():
         ("max_output_tokens", None),
     ],
 )
-def test_the_reason_of_an_incomplete_response(details, reason):
+def test_the_reason_of_an_incomplete_response(
+    details: dict[str, Any] | None, reason: str | None
+) -> None:
     """The reason is a text in the details, or there is none."""
     assert reason == incomplete_reason({"incomplete_details": details})

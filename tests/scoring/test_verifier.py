@@ -20,6 +20,7 @@ from ipistate import EncodeError, Injection, SchemaError, decode, encode, verify
 from ipistate.generate.builtin import rows, trajectories
 from ipistate.kernel import MAX_DEPTH
 from ipistate.scoring.injection import STRICT_KEYS
+from ipistate.scoring.verifier import Verdict
 from ipistate.testing import json_objects, json_values
 from ipistate.tools.transition import ToolCall, call_tool
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from ipistate import DecodeError, SchemaError, decode, encode
 from ipistate.errors import MAX_PROBLEMS
 from ipistate.generate.builtin import rows, trajectories
+from ipistate.kernel import JsonObject, JsonValue
 from ipistate.scoring.verify_request import SeededRequest, VerifyRequest, verify_reply
 from ipistate.testing import json_objects, json_values
 
@@ -55,7 +56,10 @@ def body(row: int = 0, kind: str = "compromised", **changes: Any) -> dict[str, A
 def answer(document: dict[str, Any]) -> dict[str, Any]:
     """Return the reply to a request as plain data."""
     request = VerifyRequest.from_json(json.dumps(document))
-    return json.loads(encode(verify_reply(request, request.verdict())))
+    answered: dict[str, Any] = json.loads(
+        encode(verify_reply(request, request.verdict()))
+    )
+    return answered
 
 
 def problems(document: Any) -> list[tuple[str, str]]:
@@ -328,6 +332,5 @@ def test_with_its_world_effects_are_reported() -> None:
     """A request with its world says what the calls did to it."""
     verdict = SeededRequest.from_document(body()).verdict()
 
-    assert verdict is not None
     assert verdict.effects is not None
     assert ("followed", True) == (verdict.effects.outcome, verdict.effects.effective)

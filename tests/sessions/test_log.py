@@ -345,7 +345,7 @@ def test_a_recorded_session_is_what_was_written() -> None:
     assert recorded.executed(TOOLS) == session_from_json(V2)
 
 
-def test_worlds_without_their_logs():
+def test_worlds_without_their_logs() -> None:
     """Either version is read, its log not executed, and written as the world alone."""
     for text in (V1, V2):
         recorded = decode_as(text, WorldCodec().decode)
@@ -354,7 +354,7 @@ def test_worlds_without_their_logs():
         assert world == WorldCodec().encode(recorded)
 
 
-def nested(levels):
+def nested(levels: int) -> Any:
     """Nest arrays to a depth."""
     return json.loads("[" * levels + "]" * levels)
 

@@ -30,6 +30,7 @@ from ipistate import (
     session_from_json,
     session_to_json,
 )
+from ipistate.kernel import JsonObject
 from ipistate.sessions import UnloggedSession
 from ipistate.sessions.session import execute
 from ipistate.testing import json_names, scenarios, tool_calls
@@ -214,7 +215,6 @@ def test_a_refused_call_leaves_its_key_unused() -> None:
     session, done = session.once("k", *READ)
 
     assert [None, None, "k"] == [step.key for step in session.log]
-    assert refused is not None
     assert refused.error is not None
     assert ("TypeError", None) == (refused.error.type, unknown.error)
     assert clinic().step(*READ).log[-1].output == done.output
@@ -384,7 +384,7 @@ def test_a_refusal_is_in_the_log() -> None:
 
 
 @given(scenarios(HR))
-def test_an_unlogged_session_has_the_worlds_of_a_logged_one(scenario):
+def test_an_unlogged_session_has_the_worlds_of_a_logged_one(scenario: Scenario) -> None:
     """Calls answer and do the same; only the log is missing."""
     logged = Session(scenario.environment)
     unlogged = UnloggedSession(scenario.environment)
@@ -400,7 +400,7 @@ def test_an_unlogged_session_has_the_worlds_of_a_logged_one(scenario):
         assert UnloggedSession is type(stepped)
 
 
-def test_a_session_says_whether_it_is_logged():
+def test_a_session_says_whether_it_is_logged() -> None:
     """An unlogged one is never equal to a logged one."""
     world = Environment.of({})
 

@@ -54,7 +54,7 @@ HAPPENS = [
 
 def run(events: int, seed: int = 1) -> Counter[str]:
     """Run schedules one after the other; returns how many of what happened."""
-    tally = Counter()
+    tally: Counter[str] = Counter()
     while tally["events"] < events:
         simulation = Simulation(seed)
         tally += simulation.run()

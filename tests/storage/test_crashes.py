@@ -51,7 +51,6 @@ def killed() -> Iterator[Callable[..., int]]:
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as driver:
 
         def kill(**asked: str) -> int:
-            assert driver is not None
             assert driver.stdin is not None
             driver.stdin.write(json.dumps(asked) + "\n")
             driver.stdin.flush()

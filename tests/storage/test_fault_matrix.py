@@ -122,7 +122,7 @@ def test_a_rival_that_writes_at_any_step(
 ) -> None:
     """One checkpoint is published, whole, and never replaced; the other is refused."""
     directory = directory_at(tmp_path)
-    said = []
+    said: list[str] = []
 
     def rival() -> None:
         try:
@@ -165,7 +165,7 @@ def test_a_stop_at_any_step(tmp_path: Path, tables: list[Table], step: str) -> N
     directory, stop, threads = directory_at(tmp_path), StopFlag(), []
     holds_one = (tmp_path / "checkpoint/gym/resources/ipi/manifest.json").exists
     late = WRITING.index(step) >= WRITING.index("rename to records")
-    seen = []
+    seen: list[bool] = []
 
     def stop_and_look() -> None:
         stop.stop()
@@ -213,7 +213,7 @@ def test_a_rival_that_writes_while_a_checkpoint_is_read(
     """What is published does not change under a reader."""
     directory = directory_at(tmp_path)
     write(directory)
-    refused = []
+    refused: list[bool] = []
 
     def rival() -> None:
         with pytest.raises(CheckpointError):

@@ -60,7 +60,6 @@ def test_first_field_is_the_id(collection: str, record: type[Row]) -> None:
 
     assert first.name.endswith("_id")
     assert first.default is attrs.NOTHING
-    assert record is not None
     assert record.__doc__ is not None
     assert record.__doc__.startswith("A row of")
 

@@ -116,7 +116,6 @@ def test_refused(name: str, arguments: dict[str, Any], message: str) -> None:
     assert f"Error executing tool '{name}' ({INVALID_ARGUMENTS}): {message}" == (
         done.output
     )
-    assert done is not None
     assert done.error is not None
     assert (INVALID_ARGUMENTS, message) == (done.error.type, done.error.message)
     assert WORLD is done.environment
@@ -510,7 +509,6 @@ def test_too_deep_results_are_still_refused() -> None:
         deep = freeze([deep])
     done = call_tool(WORLD, "nested", {"deep": deep}, tools=own({}))
 
-    assert done is not None
     assert done.error is not None
     assert ("EncodeError", WORLD) == (done.error.type, done.environment)
 
@@ -522,7 +520,6 @@ def test_sessions_take_the_table() -> None:
         "k", "add_billing_entry", arguments, tools=STRICT
     )
 
-    assert step is not None
     assert step.error is not None
     assert INVALID_ARGUMENTS == step.error.type
     assert [None] == [one.key for one in session.log]

@@ -43,7 +43,6 @@ def test_nonsense_is_useful_by_name_only(
     item = {"type": "function_call", "name": "prescribe_medication"}
     calls = [{**item, "arguments": arguments}]
     verdict = verify(calls, aim(), ["prescribe_medication"], seed=world)
-    assert verdict is not None
     assert verdict.effects is not None
     (required,) = verdict.effects.required
     assert (1.0, 0.0) == (verdict.reward_utility, verdict.effects.utility)

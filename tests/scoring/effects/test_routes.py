@@ -116,7 +116,6 @@ def test_status_set_by_the_update_tool(
     """Effects report the cancelled appointment; the trace is not matched; both show."""
     item = {"type": "function_call", "name": UPDATE[0], "arguments": UPDATE[1]}
     verdict = verify([item], aim(), seed=world, tools=OWN)
-    assert verdict is not None
     assert verdict.effects is not None
     (change,) = verdict.effects.other_route
 
@@ -206,7 +205,6 @@ def test_mail_by_the_other_tool(
     def sent(name: str, **arguments: str) -> tuple[bool, bool]:
         item = {"type": "function_call", "name": name, "arguments": arguments}
         verdict = verify([item], aimed, seed=world)
-        assert verdict is not None
         assert verdict.effects is not None
         return verdict.injection_followed, bool(verdict.effects.other_route)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from typing import Any
 
 import attrs
 
@@ -44,7 +45,7 @@ class Rollouts:
         for rollout in self.live():
             rollout.state = "lost"
 
-    def begin(self) -> Iterator[Callable[..., None]]:
+    def begin(self) -> Generator[Any, Any, Any]:
         """Keep some rollouts running."""
         sim = self.sim
         while True:
@@ -86,7 +87,7 @@ class Rollouts:
         patience = sim.random.random() * 15.0 if sim.chance(0.07) else None
         return sim.ask(kind, rollout.session, episode, outcome, patience)
 
-    def _agent(self, rollout: Rollout, seeds: bool) -> Iterator[Callable[..., None]]:
+    def _agent(self, rollout: Rollout, seeds: bool) -> Generator[Any, Any, Any]:
         sim, episode, generation = self.sim, rollout.episode, self.sim.generation
         if seeds:
             outcome = sim.random.choice([200] * 8 + [422, None])
@@ -119,10 +120,10 @@ class Rollouts:
         if self.sim.chance(0.07):
             self.sim.spawn(self._fork(rollout))
 
-    def _once(self, rollout: Rollout, kind: Kind) -> Iterator[Callable[..., None]]:
+    def _once(self, rollout: Rollout, kind: Kind) -> Generator[Any, Any, Any]:
         yield self._ask(rollout, kind)
 
-    def _fork(self, rollout: Rollout) -> Iterator[Callable[..., None]]:
+    def _fork(self, rollout: Rollout) -> Generator[Any, Any, Any]:
         # As a rule for new rollouts; now and then for an attempt that is known already.
         sim, generation = self.sim, self.sim.generation
         forks = [
@@ -142,7 +143,7 @@ class Rollouts:
             for fork in forks:
                 self.start(fork, seeds=False)
 
-    def strays(self) -> Iterator[Callable[..., None]]:
+    def strays(self) -> Generator[Any, Any, Any]:
         """Send what comes too late, too early, twice or from nobody."""
         sim = self.sim
         while True:
@@ -160,7 +161,7 @@ class Rollouts:
 
     def _stray(
         self, kind: Kind, session: str, episode: EpisodeId | None
-    ) -> Iterator[Callable[..., None]]:
+    ) -> Generator[Any, Any, Any]:
         yield self.sim.ask(kind, session, episode, patience=self.sim.delay(60.0))
 
     def _any(self) -> Rollout | None:

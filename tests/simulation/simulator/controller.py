@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from typing import Any
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, TypeGuard
 
-from ipistate.kernel.values import JsonArray
+from documents import at
+
 from ipistate.protocol.actions import Reply
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.operations import (
@@ -26,7 +27,7 @@ DEADLINES = (-1.0, 0.5, 3.0, 10.0, 30.0, 30.0, 30.0)
 TRIES = 3
 
 
-def is_good(reply: Reply | None) -> bool:
+def is_good(reply: Reply | None) -> TypeGuard[Reply]:
     """Tell whether a call succeeded."""
     return reply is not None and reply.status == 200
 
@@ -65,9 +66,9 @@ class Controller:
 
     def _retried(
         self, operation: type[Call], name: str, **members: Any
-    ) -> Generator[Callable[..., None], Any, Reply | None]:
+    ) -> Generator[Any, Any, Reply | None]:
         # Again and again with the same arguments, until it succeeds or does not matter.
-        reply = None
+        reply: Reply | None = None
         for _ in range(TRIES):
             reply = yield self._send(operation, name, **members)
             if is_good(reply):
@@ -77,7 +78,7 @@ class Controller:
 
     # -- checkpoints
 
-    def checkpoints(self) -> Iterator[Callable[..., None]]:
+    def checkpoints(self) -> Generator[Any, Any, Any]:
         """Take checkpoints, one after the other."""
         sim = self.sim
         while True:
@@ -85,7 +86,7 @@ class Controller:
             if not sim.is_recovering or sim.chance(0.1):
                 yield from self._checkpoint(self._fresh("c"))
 
-    def _checkpoint(self, name: str) -> Iterator[Callable[..., None]]:
+    def _checkpoint(self, name: str) -> Generator[Any, Any, Any]:
         sim, generation = self.sim, self.sim.generation
         self.ids = [*self.ids[-80:], name]
         reply = None
@@ -98,13 +99,16 @@ class Controller:
         if (ready or sim.chance(0.1)) and sim.generation == generation:
             yield from self._commit(name)
         elif is_good(reply):
-            yield from self._unblock(name, reply.document["report"]["blockers"])
+            yield from self._unblock(name, at(reply.document, "report", "blockers"))
         if not sim.chance(0.12):  # else the controller is gone, and the lease runs out
             yield from self._retried(ResumeBody, name)
 
-    def _commit(self, name: str) -> Iterator[Callable[..., None]]:
+    def _commit(self, name: str) -> Generator[Any, Any, Any]:
         sim = self.sim
-        members = {"checkpoint_dir": self._directory(), "episode_ids": self._scope()}
+        members: dict[str, Any] = {
+            "checkpoint_dir": self._directory(),
+            "episode_ids": self._scope(),
+        }
         if sim.chance(0.1):
             members["stop"] = True
         reply = yield from self._retried(CommitBody, name, **members)
@@ -112,7 +116,7 @@ class Controller:
             yield self._send(CommitBody, name, **members | {"episode_ids": ()})
         if is_good(reply):
             self.committed = members["checkpoint_dir"]
-            self.directories = [*self.directories[-5:], self.committed]
+            self.directories = [*self.directories[-5:], members["checkpoint_dir"]]
         while sim.chance(0.3):
             yield self._send(RenewBody, name)
             yield sim.sleep(sim.delay(10.0))
@@ -137,7 +141,7 @@ class Controller:
             live.append(EpisodeId("nobody", 3))
         return tuple(live)
 
-    def _unblock(self, name: str, blockers: JsonArray) -> Iterator[Callable[..., None]]:
+    def _unblock(self, name: str, blockers: Iterable[Any]) -> Generator[Any, Any, Any]:
         yield from self._retried(ResumeBody, name)
         if blockers:
             episodes = tuple(EpisodeId.from_capture_key(key) for key in blockers)
@@ -145,7 +149,7 @@ class Controller:
 
     # -- retirements
 
-    def retirements(self) -> Iterator[Callable[..., None]]:
+    def retirements(self) -> Generator[Any, Any, Any]:
         """Retire what runs or ran, and forget some of it."""
         sim = self.sim
         while True:
@@ -157,7 +161,7 @@ class Controller:
             else:
                 yield from self._retire(name)
 
-    def _retire(self, name: str) -> Iterator[Callable[..., None]]:
+    def _retire(self, name: str) -> Generator[Any, Any, Any]:
         sim = self.sim
         known = list(sim.rollouts.known.values())
         chosen = sim.random.sample(known, min(len(known), sim.random.randint(1, 3)))
@@ -173,7 +177,7 @@ class Controller:
 
     # -- noise
 
-    def noise(self) -> Iterator[Callable[..., None]]:
+    def noise(self) -> Generator[Any, Any, Any]:
         """Send calls that make no sense, with ids of any age."""
         sim = self.sim
         while True:
@@ -183,12 +187,12 @@ class Controller:
                 name = self.ids[-1]
             sim.spawn(self._noise(name))
 
-    def _noise(self, name: str) -> Iterator[Callable[..., None]]:
+    def _noise(self, name: str) -> Generator[Any, Any, Any]:
         sim = self.sim
         operation = sim.random.choice(
             [PrepareBody, RenewBody, CommitBody, RestoreBody, ResumeBody]
         )
-        members = {}
+        members: dict[str, Any] = {}
         if operation in {CommitBody, RestoreBody}:
             members["checkpoint_dir"] = self._directory()
             members["episode_ids"] = self._scope()
@@ -198,7 +202,7 @@ class Controller:
 
     # -- after a crash
 
-    def recover(self) -> Iterator[Callable[..., None]]:
+    def recover(self) -> Generator[Any, Any, Any]:
         """Start a fresh process and restore the last checkpoint, if there is one."""
         sim, generation = self.sim, self.sim.generation
         sim.is_recovering = True
@@ -243,7 +247,7 @@ class Controller:
         directory: str,
         reply: Reply | None,
         scope: tuple[EpisodeId, ...],
-    ) -> Iterator[Callable[..., None]]:
+    ) -> Generator[Any, Any, Any]:
         sim = self.sim
         following = tuple(episode.next_attempt for episode in scope)
         if following and (not is_good(reply) or sim.chance(0.1)):
@@ -256,9 +260,9 @@ class Controller:
         if not sim.chance(0.05):
             yield from self._retried(ResumeBody, name)
         if is_good(reply) and sim.generation == generation:
-            self._replace(directory, reply.document["restored"])
+            self._replace(directory, at(reply.document, "restored"))
 
-    def _replace(self, directory: str, restored: JsonArray) -> None:
+    def _replace(self, directory: str, restored: Iterable[str]) -> None:
         sim = self.sim
         sessions = {
             episode.next_attempt.capture_key: session
@@ -273,7 +277,7 @@ class Controller:
             if not sim.chance(0.1):
                 sim.spawn(self._begin_later(rollout))
 
-    def _begin_later(self, rollout: Rollout) -> Iterator[Callable[..., None]]:
+    def _begin_later(self, rollout: Rollout) -> Generator[Any, Any, Any]:
         sim, generation = self.sim, self.sim.generation
         yield sim.sleep(
             sim.delay(60.0) if sim.chance(0.6) else sim.random.random() * 60.0

@@ -29,15 +29,15 @@ def end(sim: Simulation) -> None:
     if sim.process is None:
         sim.start()
     _free_retired(sim)
-    tracked = dict(sim.process.participant.gate.sessions)
-    worlds = {s: sim.process.worlds[s] for s in tracked if s in sim.process.worlds}
+    tracked = dict(sim.alive.participant.gate.sessions)
+    worlds = {s: sim.alive.worlds[s] for s in tracked if s in sim.alive.worlds}
     _checkpoint(sim)
     sim.crash("at the end")
     sim.start()
     episodes = tuple({tracked[session]: None for session in worlds})
     members = {"checkpoint_dir": "last", "episode_ids": episodes}
     _must(sim, RestoreBody, "last-restore", **members)
-    require(sim.process.worlds == worlds, "the last checkpoint lost something")
+    require(sim.alive.worlds == worlds, "the last checkpoint lost something")
     _must(sim, ResumeBody, "last-restore")
     sim.settle()
     _require_rest(sim)
@@ -58,15 +58,16 @@ def _must(
     sim: Simulation, operation: type[Call], name: str, **members: Any
 ) -> JsonObject:
     body = operation(checkpoint_id=name, deadline_ts=sim.now + 1000.0, **members)
-    replies = []
+    replies: Any = []
     sim.operate(body, replies.append)
     sim.settle(lambda: bool(replies))
     require(replies and replies[0].status == 200, f"{body} got no success: {replies}")
-    return replies[0].document
+    found: JsonObject = replies[0].document
+    return found
 
 
 def _free_retired(sim: Simulation) -> None:
-    bindings = sim.process.participant.gate.bindings
+    bindings = sim.alive.participant.gate.bindings
     if bindings.leaving:
         episodes = tuple(bindings.sessions[s] for s in sorted(bindings.leaving))
         _must(sim, RetireBody, "last-retire", episode_ids=episodes)

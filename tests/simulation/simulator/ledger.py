@@ -8,12 +8,15 @@ process is forgotten with a crash.
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
 
+from documents import at
+
 from ipistate.kernel.values import JsonObject
-from ipistate.protocol.actions import STATUS_OF, Reply, Write
+from ipistate.protocol.actions import STATUS_OF, Read, Reply, Write
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.gate import Gate
 from ipistate.protocol.operations import (
@@ -58,6 +61,15 @@ def arguments_of(body: Call) -> tuple[str | None, list[str] | None]:
     return getattr(body, "checkpoint_dir", None), keys
 
 
+def scope_of(participant: ParticipantState) -> tuple[str, ...] | None:
+    """Return the scope of the open checkpoint's cut."""
+    opened = participant.control.open
+    assert opened is not None
+    assert opened.cut is not None
+    assert opened.cut.arguments is not None
+    return opened.cut.arguments.scope
+
+
 @attrs.define
 class Saved:
     """What the last checkpoint or restore holds, and how much had happened by then."""
@@ -74,20 +86,29 @@ class Ledger:
     def __init__(self) -> None:
         """Nothing has happened."""
         self.tally: Counter[str] = Counter()
-        self.contents: dict[str, dict[str, tuple[EpisodeId, tuple[int, ...]]]] = {}
+        self.contents: dict[str, dict[str, tuple[EpisodeId, Any]]] = {}
         self.order: dict[int, int] = {}
         self.saved = Saved()
         self.begin_process()
 
     def begin_process(self) -> None:
         """Forget what dies with a process."""
-        self.logs, self.bound, self.unclaimed = {}, {}, set()
-        self.marks, self.tried, self.past = {}, {}, {}
-        self.retired, self.done = {}, set()
-        self.deleting, self.freed_soon = set(), set()
-        self.fenced, self.recorded = deque(maxlen=FENCED_IDS), {}
-        self.scopes, self.installed, self.refused = {}, None, []
-        self.born = {}
+        self.logs: dict[str, tuple[int, ...]] = {}
+        self.bound: dict[str, EpisodeId] = {}
+        self.unclaimed: set[str] = set()
+        self.marks: dict[str, int] = {}
+        self.tried: dict[str, int] = {}
+        self.past: dict[str, set[str]] = {}
+        self.retired: dict[str, str] = {}
+        self.done: set[str] = set()
+        self.deleting: set[str] = set()
+        self.freed_soon: set[str] = set()
+        self.fenced: deque[str] = deque(maxlen=FENCED_IDS)
+        self.recorded: dict[tuple[type[Call], str], Any] = {}
+        self.scopes: dict[int, Any] = {}
+        self.installed: Read | None = None
+        self.refused: list[Any] = []
+        self.born: dict[str, int] = {}
 
     def crashed(self) -> None:
         """A process died: what it had since its last checkpoint is lost, no more."""
@@ -214,7 +235,7 @@ class Ledger:
 
     def writing(self, action: Write, participant: ParticipantState) -> None:
         """A write begins."""
-        scope = participant.control.open.cut.arguments.scope
+        scope = scope_of(participant)
         self.scopes[action.write] = scope
         found = {r.session_id: (r.episode_id, r.state) for r in action.records}
         require(found == self.expected(scope), "a write does not hold what is live")
@@ -233,7 +254,7 @@ class Ledger:
 
     def _save(
         self,
-        records: dict[str, tuple[EpisodeId, tuple[int, ...]]],
+        records: dict[str, tuple[EpisodeId, Any]],
         given_up: frozenset[str] = frozenset(),
     ) -> None:
         logs = {session: log for session, (_, log) in records.items()}
@@ -241,6 +262,7 @@ class Ledger:
 
     def installing(self, states: dict[str, tuple[int, ...]], process: Process) -> None:
         """A restore puts worlds in place."""
+        assert process.found is not None
         action, _ = process.found
         require(not self.bound and not process.running, "restored into a used process")
         written = self.contents[action.directory]
@@ -265,9 +287,9 @@ class Ledger:
         self.tally["effects restored"] += len(numbers)
 
     @staticmethod
-    def _require_one_past(logs: object) -> None:
+    def _require_one_past(logs: Iterable[tuple[int, ...]]) -> None:
         # Forks share effects, and then everything before them.
-        pasts = {}
+        pasts: Any = {}
         for log in logs:
             for place, number in enumerate(log):
                 past = pasts.setdefault(number, log[:place])
@@ -291,7 +313,7 @@ class Ledger:
         for session in sessions:
             episode = self.bound[session]
             if process.phase is Phase.PREPARED:
-                kept = process.participant.control.open.cut.arguments.scope
+                kept = scope_of(process.participant)
                 require(
                     kept is not None and episode.capture_key not in kept,
                     "a session of the scope is deleted",
@@ -348,7 +370,7 @@ class Ledger:
         recorded = self.recorded.get((operation, body.checkpoint_id))
         if recorded is not None and recorded[0] == arguments_of(body):
             self.refused.append(body.checkpoint_id)
-        code = action.document["error"]["code"]
+        code: Any = at(action.document, "error", "code")
         require(STATUS_OF[code] == action.status, "a code with another status")
         self.tally[f"refused with {code}"] += 1
         if isinstance(body, RetireBody) and code == "deadline_exceeded":
@@ -372,12 +394,14 @@ class Ledger:
         if body.checkpoint_id in self.fenced:
             require(document["phase"] == "idle", "a fenced id was prepared")
         prepared = document["phase"] == "prepared"
-        require(document["report"]["ready"] or not prepared, "prepared but not ready")
+        require(
+            at(document, "report", "ready") or not prepared, "prepared but not ready"
+        )
         require(not prepared or not process.running, "prepared while something runs")
 
     def _renewed(self, body: RenewBody, document: JsonObject, _: Process) -> None:
         require(body.checkpoint_id not in self.fenced, "a fenced id was renewed")
-        until = document["lease_expires_at"]
+        until = at(document, "lease_expires_at")
         require(until >= body.deadline_ts, "a lease ends before its deadline")
 
     def _committed(
@@ -419,7 +443,7 @@ class Ledger:
 
     def _retired(self, body: RetireBody, _: JsonObject, process: Process) -> None:
         self._retire(body)
-        marks = {}
+        marks: Any = {}
         self._raise(marks, body)
         for episode in self.bound.values():
             require(not covers(marks, episode), "a retired session is still there")
@@ -444,6 +468,7 @@ class Ledger:
             require(
                 request.kind != "/seed_session"
                 or not covers(self.marks, request.episode)
+                or request.episode is None
                 or request.episode.rollout_id not in body.rollout_ids,
                 "an attempt was forgotten while it is seeded",
             )
@@ -485,6 +510,7 @@ class Ledger:
         self.refused.clear()
         gone = {key[1] for key in self.recorded} - {name}
         if old is not None and old.id == name:
+            assert new is not None
             shrinks = new.lease_expires_at < old.lease_expires_at
             require(not shrinks, "the lease shrinks")
         elif old is not None and not dropped:
@@ -501,7 +527,7 @@ class Ledger:
         require(self.done.isdisjoint(worlds), "a retired session has a world")
 
 
-_SUCCEEDED = {
+_SUCCEEDED: dict[type, Callable[[Ledger, Any, JsonObject, Process], None]] = {
     PrepareBody: Ledger._prepared,
     RenewBody: Ledger._renewed,
     CommitBody: Ledger._committed,

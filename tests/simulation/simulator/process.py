@@ -6,7 +6,7 @@ counted. The process ends with a crash; only the disk stays.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from enum import StrEnum
 from typing import Any
 
@@ -16,11 +16,14 @@ from ipistate.errors import CheckpointError
 from ipistate.protocol import Settings, handle, participant_status, start_participant
 from ipistate.protocol import actions as do
 from ipistate.protocol import events as on
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.operations import Call
 from ipistate.protocol.participant import Phase
 from ipistate.protocol.records import Manifest, Restorable
 from simulator.disk import StopFlag
 from simulator.ledger import require
 from simulator.simulation import Simulation
+from simulator.stage import Stage
 
 
 GRACE = 20.0
@@ -44,7 +47,7 @@ class Request:
     number: int
     kind: Kind
     session: str
-    episode: object
+    episode: EpisodeId | None
     outcome: int | None = 200
     """Status; None for a handler that raises."""
     names: str | None = None
@@ -60,15 +63,18 @@ class Process:
         world: What surrounds the process: time, disk, ledger, network, chance.
     """
 
-    def __init__(self, world: Simulation) -> None:
+    def __init__(self, world: Simulation | Stage) -> None:
         """Start fresh."""
         self.world = world
         self.participant = start_participant(
             Settings(instance="ipi", lease_grace_seconds=GRACE)
         )
-        self.worlds, self.waiting, self.running, self.calls = {}, {}, {}, {}
-        self.flags = {}
-        self.found = None
+        self.worlds: dict[str, tuple[int, ...]] = {}
+        self.waiting: dict[int, Request] = {}
+        self.running: dict[int, Request] = {}
+        self.calls: dict[int, Call] = {}
+        self.flags: dict[int, StopFlag] = {}
+        self.found: tuple[do.Read, CheckpointError | Restorable] | None = None
 
     @property
     def phase(self) -> Phase:
@@ -155,7 +161,7 @@ class Process:
 
     # -- control calls
 
-    def call(self, call: int, body: Call) -> int:
+    def call(self, call: int, body: Any) -> int:
         """Send a control call with a number that has not been used."""
         self.calls[call] = body
         self.world.ledger.called(body)
@@ -177,13 +183,14 @@ class Process:
 
     # -- the machine
 
-    def feed(self, event: object) -> None:
+    def feed(self, event: on.Event) -> None:
         """Hand over an event, perform what comes back, and check what always holds."""
         self._feed(event)
         self._check()
 
-    def _feed(self, event: object) -> None:
-        before, answers = self.participant, []
+    def _feed(self, event: on.Event) -> None:
+        before = self.participant
+        answers: list[Any] = []
         self.participant, actions = handle(before, event, self.world.now)
         for action in actions:
             self.world.performing(action)
@@ -225,6 +232,7 @@ class Process:
         request = self.waiting.pop(action.request, None)
         request = request or self.running.pop(action.request, None)
         require(request is not None, "somebody who has gone is refused")
+        assert request is not None
         self.world.ledger.turned_away(request)
         self.world.answered(request, action.status)
 
@@ -280,6 +288,7 @@ class Process:
         self.world.later("read", self._end_read, action)
 
     def _end_read(self, action: do.Read) -> None:
+        outcome: CheckpointError | Restorable
         try:
             if self.world.fails("read"):
                 outcome = CheckpointError("invalid_checkpoint_state", "bad sector")
@@ -296,8 +305,9 @@ class Process:
         self.feed(on.ReadEnded(action.read, outcome))
 
     def _install(self, action: do.Install, _: list[Any]) -> None:
-        self.world.ledger.installing(action.states, self)
-        self.worlds.update(action.states)
+        states: dict[str, Any] = dict(action.states)
+        self.world.ledger.installing(states, self)
+        self.worlds.update(states)
 
     def _free(self, action: do.Free, answers: list[Any]) -> None:
         self.world.ledger.freeing(action.session_ids, self)
@@ -334,7 +344,7 @@ _HANDLERS = {
     Kind.FORK: Process._fork,
 }
 
-_PERFORM = {
+_PERFORM: dict[type, Callable[[Process, Any, list[Any]], None]] = {
     do.Admit: Process._admit,
     do.Refuse: Process._refuse,
     do.Reply: Process._reply,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from functools import partial
 from hashlib import blake2b
 from itertools import count
@@ -83,7 +83,9 @@ class Simulation:
         events: How many events happen before everybody goes away.
     """
 
-    def __init__(self, seed: int, events: int = 4000, rates=None) -> None:
+    def __init__(
+        self, seed: int, events: int = 4000, rates: Rates | None = None
+    ) -> None:
         """Set the scene; nothing has happened yet."""
         self.rates = rates or Rates()
         self.random = Random(seed)
@@ -91,7 +93,7 @@ class Simulation:
         self.disk, self.ledger = Disk(), Ledger()
         self.tally: Counter[str] = Counter()
         self._digest = blake2b(digest_size=16)
-        self._heap: list[tuple[object, ...]] = []
+        self._heap: list[tuple[float, int, str, Callable[..., object], Any, Any]] = []
         self._order = count()
         self.numbers = count(1)
         self._asked: dict[int, Any] = {}
@@ -99,9 +101,15 @@ class Simulation:
         self._armed = 0
         self.doomed: str | None = None
         self.generation, self.is_over, self.is_recovering = 0, False, False
-        self.process = Process(self)
+        self.process: Process | None = Process(self)
         self.controller = controller.Controller(self)
         self.rollouts = agents.Rollouts(self)
+
+    @property
+    def alive(self) -> Process:
+        """The process, which is there."""
+        assert self.process is not None
+        return self.process
 
     def run(self) -> Counter[str]:
         """Let everything happen; returns how many of what."""
@@ -183,7 +191,7 @@ class Simulation:
 
     def _tick(self, armed: int) -> None:
         if armed == self._armed:
-            self.process.tick()
+            self.alive.tick()
 
     def _next(self) -> None:
         self.now, _, step, function, args, owner = heapq.heappop(self._heap)
@@ -209,12 +217,12 @@ class Simulation:
 
     # -- scripts: generators that yield what they wait for
 
-    def spawn(self, script: Iterator[Callable[..., None]]) -> None:
+    def spawn(self, script: Generator[Any, Any, Any]) -> None:
         """Run a script from now on."""
         self._go_on(script, None)
 
     def _go_on(
-        self, script: Iterator[Callable[..., None]], value: int | Reply | None
+        self, script: Generator[Any, Any, Any], value: int | Reply | None
     ) -> None:
         if self.is_over:
             return
@@ -241,7 +249,7 @@ class Simulation:
         number = next(self.numbers)
         request = Request(number, kind, session, episode, outcome, makes=makes)
 
-        def send(script: Iterator[Callable[..., None]]) -> None:
+        def send(script: Generator[Any, Any, Any]) -> None:
             listener = partial(self._go_on, script)
             self.at(
                 self.delay(0.5), "arrive", self._arrive, request, listener, patience
@@ -277,7 +285,7 @@ class Simulation:
         The same body may arrive again, much later.
         """
 
-        def send(script: Iterator[Callable[..., None]]) -> None:
+        def send(script: Generator[Any, Any, Any]) -> None:
             listener = partial(self._go_on, script)
             if self.chance(self.rates.duplicate):
                 self.tally["duplicates"] += 1
@@ -308,24 +316,25 @@ class Simulation:
         """Make a control call now; the listener gets its reply, or None."""
         call = next(self.numbers)
         self._called[call] = listener, body, self._latest(body)
-        self.process.call(call, body)
+        self.alive.call(call, body)
         return call
 
     def _latest(self, body: Call) -> float:
         # Only a late timer counts, and what a resume waits for, unless somebody is
         # ahead or the lease is overdue.
         latest = max(self.now, body.deadline_ts) + 2 * DELAYS["tick"]
-        control = self.process.participant.control
+        control = self.alive.participant.control
         if control.holder is not None or control.due <= self.now:
             ahead = [called.deadline_ts for _, called, _ in self._called.values()]
-            return max(latest, *ahead, 0.0) + 90.0
+            found: float = max(latest, *ahead, 0.0) + 90.0
+            return found
         return latest + (40.0 if isinstance(body, ResumeBody) else 0.0)
 
     def _drop(self, call: int) -> None:
         if call in self._called:
             self.tally["callers gone"] += 1
             listener, _, _ = self._called.pop(call)
-            self.process.drop(call)
+            self.alive.drop(call)
             listener(None)
 
     def replied(self, call: int, reply: Reply) -> None:
@@ -379,7 +388,7 @@ class Simulation:
             self.tally["processes started again"] += 1
             self.process = Process(self)
 
-    def _idlers(self) -> Iterator[Callable[..., None]]:
+    def _idlers(self) -> Generator[Any, Any, Any]:
         while True:
             yield self.sleep(self.random.expovariate(1 / 25.0))
             self.at(0.0, "idle", self._find_idle, owner=self.process)
@@ -391,7 +400,7 @@ class Simulation:
         few = min(len(known), self.random.choice([1, 1, 2]))
         self.process.find_idle(self.random.sample(known, few))
 
-    def _disasters(self) -> Iterator[Callable[..., None]]:
+    def _disasters(self) -> Generator[Any, Any, Any]:
         while True:
             yield self.sleep(self.random.expovariate(1 / self.rates.crash))
             if self.chance(0.3):

@@ -35,7 +35,8 @@ class Stage:
         self._begin()
 
     def _begin(self) -> None:
-        self.pending, self.timer = [], None
+        self.pending: list[tuple[str, Callable[..., object], Any]] = []
+        self.timer: float | None = None
         self.process = Process(self)
 
     # -- what the process asks for
@@ -74,7 +75,7 @@ class Stage:
 
     # -- what the script does
 
-    def _do(self, function: Callable[..., int | None], *args: object) -> None:
+    def _do(self, function: Callable[..., object], *args: object) -> None:
         try:
             function(*args)
         except Crash:
@@ -88,7 +89,7 @@ class Stage:
         outcome: int | None = 200,
     ) -> int:
         """Bring a request to the gate; returns its number."""
-        named = episode and EpisodeId.from_capture_key(episode)
+        named = EpisodeId.from_capture_key(episode) if episode else None
         number = next(self.numbers)
         self._do(
             self.process.arrive, Request(number, Kind(kind), session, named, outcome)
