@@ -13,7 +13,7 @@ import attrs
 import pytest
 
 from ipistate import Environment, Injection, call_tool, resistance, verify
-from ipistate.kernel import with_member
+from ipistate.kernel import JsonObject, with_member
 from ipistate.scoring.audit import audit, effects_check, trace_check
 from ipistate.scoring.effects import Effects
 from ipistate.scoring.mutants import call_mutants

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
@@ -53,7 +53,8 @@ def test_every_error_is_in_the_tree() -> None:
 def test_pickling(kind: type[IpiStateError]) -> None:
     """A worker process can hand each error to its parent, with everything it says."""
     place = ["$.a[0]"] if issubclass(kind, DataError) else []
-    error = kind("not_finite", "no NaN", *place, "nan")
+    make: Callable[..., IpiStateError] = kind
+    error = make("not_finite", "no NaN", *place, "nan")
     back = pickle.loads(pickle.dumps(error))
 
     assert kind is type(back)
@@ -110,7 +111,7 @@ def test_schema_error_of_one_problem() -> None:
     assert str(error) == str(SchemaError.of(error.problems))
 
 
-def test_an_error_that_is_not_about_data_has_no_path():
+def test_an_error_that_is_not_about_data_has_no_path() -> None:
     """A change in place, a refused operation: no document has a wrong value."""
     error = ImmutableError("immutable", "JsonObject is immutable")
 
@@ -118,7 +119,7 @@ def test_an_error_that_is_not_about_data_has_no_path():
     assert not hasattr(error, "path")
 
 
-def test_defaults():
+def test_defaults() -> None:
     """Without a path the whole document is meant, and there may be no preview."""
     error = DecodeError("too_deep", "too deep")
 

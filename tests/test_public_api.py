@@ -106,7 +106,6 @@ def test_all_is_sorted_and_true(name: str) -> None:
 @pytest.mark.parametrize("name", ["ipistate", *modules()])
 def test_every_module_says_what_it_is(name: str) -> None:
     """Each module has a docstring that begins with a sentence or a title."""
-    assert importlib is not None
     assert str(importlib.import_module(name).__doc__ or "").strip()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from local_server import recorded
 
 from ipistate.cli.app import cli

@@ -12,8 +12,11 @@ import attrs
 import pytest
 
 from ipistate.cli import demo
+from ipistate.demo import run as run_demo
 from ipistate.demo.outcome import CollectionChange
 from ipistate.demo.play import Recording
+from ipistate.demo.report import DemoReport
+from ipistate.demo.workplace import Workplace
 from ipistate.generate import builtin
 from ipistate.kernel.values import JsonObject
 from ipistate.rollouts.connection import ServerError
@@ -95,7 +98,7 @@ def test_demo_that_cannot_end(
 ) -> None:
     """A server that refuses a control call ends the demo with one line."""
 
-    async def fails(*_):
+    async def fails(*_: object) -> NoReturn:
         raise ServerError("server_refused", "POST /commit answered 422")
 
     monkeypatch.setattr(demo, "run", fails)
@@ -174,7 +177,7 @@ def test_report_file_that_cannot_be_written(
 ) -> None:
     """A report that cannot be written is refused after the table was shown."""
 
-    async def same(_, place, __):
+    async def same(_: object, place: Workplace, __: object) -> DemoReport:
         place.keep_rows([Recording(row=JsonObject())])
         return report
 

@@ -13,8 +13,12 @@ import pytest
 
 from ipistate import Environment, call_tool, encode, freeze
 from ipistate.cli.diff import summary
-from ipistate.kernel import MAX_DEPTH
+from ipistate.kernel import MAX_DEPTH, JsonObject
 from ipistate.kernel.diff import diff
+
+
+if TYPE_CHECKING:
+    from click.testing import Result
 
 
 BEFORE = Environment.of(

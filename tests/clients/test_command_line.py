@@ -199,8 +199,6 @@ def test_commit_of_everything(
     result = run("commit", "c-1", "/d", "--everything", "--json")
 
     assert json.loads(result.stdout)["scope"] is None
-    assert deployment.peers is not None
-    assert deployment is not None
     assert deployment.peers["ipi"].bodies[-1][1]["episode_ids"] is None
 
 
@@ -366,8 +364,6 @@ def test_seconds_are_the_deadline(
     monkeypatch.setattr(time, "time", lambda: 1000.0)
     run("renew", "c-1", "--seconds", "7.5")
 
-    assert deployment.peers is not None
-    assert deployment is not None
     assert 1007.5 == deployment.peers["ipi"].bodies[-1][1]["deadline_ts"]
 
 

@@ -59,9 +59,6 @@ class Saying:
         await send({"type": "http.response.body", "body": self.content})
 
 
-saying = Saying
-
-
 def doing(what: Callable[..., object]) -> Callable[..., Awaitable[None]]:
     """Return an application that does something with a connection, and answers nothing."""
 
@@ -89,11 +86,13 @@ async def test_what_is_sent(
     called: Callable[..., Awaitable[Any]],
 ) -> None:
     """A POST below the server's URL, with JSON and the bearer token."""
-    app = saying(200, json.dumps(DONE).encode())
+    app = Saying(200, json.dumps(DONE).encode())
 
-    reply: Any = await called(app)
+    reply = await called(app)
     scope, body = app.seen[0]
     headers = dict(scope["headers"])
+
+    assert isinstance(reply, ResumeReply)
 
     assert ResumeReply(phase="idle", idempotent=True) == reply
     assert "/base/ng-control/v1/checkpoint/resume" == scope["path"]
@@ -128,7 +127,7 @@ async def test_refusals(
 ) -> None:
     """Every form of refusal is read; a redirect is one, too."""
     headers = [(b"location", b"http://elsewhere.test/")]
-    failure = await called(saying(status, body, headers))
+    failure = await called(Saying(status, body, headers))
 
     assert (
         Failure(
@@ -147,7 +146,7 @@ async def test_long_details_are_cut(
     called: Callable[..., Awaitable[Any]],
 ) -> None:
     """A failure repeats a bounded part of the answer."""
-    failure = await called(saying(500, b'"%s"' % (b"x" * 10_000)))
+    failure = await called(Saying(500, b'"%s"' % (b"x" * 10_000)))
 
     assert "x" * 400 + "…" == failure.detail
 
@@ -165,7 +164,7 @@ async def test_invalid_replies(
     called: Callable[..., Awaitable[Any]], body: bytes, told: str
 ) -> None:
     """A 200 that is not the operation's reply is a failure."""
-    failure = await called(saying(200, body))
+    failure = await called(Saying(200, body))
 
     assert (FailureReason.INVALID_REPLY, 200) == (failure.reason, failure.status)
     assert told in failure.detail
@@ -177,8 +176,8 @@ async def test_invalid_replies(
         doing(lambda connection: connection.abort()),
         doing(lambda connection: connection.close()),
         doing(lambda connection: [connection.write(b"nonsense"), connection.close()]),
-        saying(200, b"{", [(b"content-length", b"99")]),
-        saying(200, b"not packed", [(b"content-encoding", b"gzip")]),
+        Saying(200, b"{", [(b"content-length", b"99")]),
+        Saying(200, b"not packed", [(b"content-encoding", b"gzip")]),
     ],
     ids=["reset", "closed", "foreign", "cut", "not packed"],
 )
@@ -224,7 +223,8 @@ async def test_addresses_that_no_library_can_use(
 ) -> None:
     """Whatever the library raises for an address, the call has failed, no more."""
     client = await control(Loopback({}))
-    failure: Any = await client.status(ServerAddress("x", url), ResumeReply, 5.0)
+    failure = await client.status(ServerAddress("x", url), ResumeReply, 5.0)
+    assert isinstance(failure, Failure)
 
     assert FailureReason.UNREACHABLE is failure.reason
     assert failure.detail
@@ -241,7 +241,8 @@ async def test_errors_of_the_name_service(
             raise error
 
     client = await control(Failing({}))
-    failure: Any = await client.status(SERVER, ResumeReply, 5.0)
+    failure = await client.status(SERVER, ResumeReply, 5.0)
+    assert isinstance(failure, Failure)
 
     assert FailureReason.UNREACHABLE is failure.reason
 
@@ -251,10 +252,11 @@ async def test_cookies_are_not_kept(
 ) -> None:
     """What one peer sets is not sent to another, and cannot break its calls."""
     cookie = (b"set-cookie", b"z=\xe9\xff; Path=/")
-    app = saying(200, json.dumps(DONE).encode(), [cookie])
+    app = Saying(200, json.dumps(DONE).encode(), [cookie])
     client = await control(Loopback({"ipi.test": app}))
     for _ in range(2):
-        reply: Any = await client.operate(SERVER, "resume", {}, ResumeReply, 5.0)
+        reply = await client.operate(SERVER, "resume", {}, ResumeReply, 5.0)
+        assert isinstance(reply, ResumeReply)
 
         assert "idle" == reply.phase
     assert [False, False] == [b"cookie" in dict(s["headers"]) for s, _ in app.seen]
@@ -267,7 +269,7 @@ async def test_endless_answers(
     """An answer is not read beyond its limit."""
     monkeypatch.setattr("ipistate.clients.control_client.MAX_REPLY_BYTES", 100)
 
-    failure = await called(saying(200, b"x" * 101))
+    failure = await called(Saying(200, b"x" * 101))
 
     assert FailureReason.INVALID_REPLY is failure.reason
     assert "longer than 100 bytes" == failure.detail
@@ -312,10 +314,11 @@ async def test_connections_are_tried_three_times(
             0.2, lambda: starting.append(loop.create_task(server.start_serving()))
         )
         began = time.monotonic()
-        reply: Any = await client.status(ServerAddress("x", url), ResumeReply, 5.0)
+        reply = await client.status(ServerAddress("x", url), ResumeReply, 5.0)
         waited = time.monotonic() - began
         server.close()
         await server.wait_closed()
+        assert isinstance(reply, ResumeReply)
 
     assert ResumeReply(phase="idle", idempotent=True) == reply
     assert 0.2 < waited < 5
@@ -329,7 +332,8 @@ async def test_server_that_is_down(
     with socket.socket() as unheard:
         unheard.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unheard.getsockname()[1]}"
-        failure: Any = await client.status(ServerAddress("x", url), ResumeReply, 5.0)
+        failure = await client.status(ServerAddress("x", url), ResumeReply, 5.0)
+        assert isinstance(failure, Failure)
 
     assert FailureReason.UNREACHABLE == failure.reason
 
@@ -358,7 +362,8 @@ async def test_token_is_not_in_failures(
     """A peer that answers no HTTP cannot make a failure repeat the token."""
     echo = doing(lambda connection: [connection.write(b"se-cret\r\n\r\n")])
     client = await control(Loopback({"ipi.test": echo}), token="se-cret")
-    failure: Any = await client.status(SERVER, ResumeReply, 5.0)
+    failure = await client.status(SERVER, ResumeReply, 5.0)
+    assert isinstance(failure, Failure)
 
     assert FailureReason.UNREACHABLE is failure.reason
     assert "[token]" in failure.detail
@@ -371,7 +376,8 @@ async def test_no_proxy_is_asked(
 ) -> None:
     """What the environment says about proxies is for others."""
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    reply: Any = await called(saying(200, json.dumps(DONE).encode()))
+    reply = await called(Saying(200, json.dumps(DONE).encode()))
+    assert isinstance(reply, ResumeReply)
 
     assert "idle" == reply.phase
 

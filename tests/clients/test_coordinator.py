@@ -146,8 +146,6 @@ async def test_commit_of_everything(
     committed = await coordinator.commit("c-1", soon(), "/d", None)
 
     assert committed.scope is None
-    assert deployment.peers is not None
-    assert deployment is not None
     assert deployment.peers["ipi"].bodies[-1][1]["episode_ids"] is None
 
 
@@ -195,8 +193,6 @@ async def test_retire_and_forget(
         *RETIRE,
         *[("forget", *names) for _, *names in RETIRE],
     ] == deployment.called()
-    assert deployment.peers is not None
-    assert deployment is not None
     assert ["a", "b"] == deployment.peers["env"].bodies[-1][1]["rollout_ids"]
 
 
@@ -241,7 +237,6 @@ async def test_failed_restore_is_undone(
 
     assert [("restore", *EVERYBODY), *RETIRE, *RESUME] == deployment.called()
     assert retire[1] is not None
-    assert retire is not None
     assert [
         {"rollout_id": "a", "attempt": 1},
         {"rollout_id": "b", "attempt": 3},

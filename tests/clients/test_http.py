@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +20,10 @@ from ipistate.clients.http import (
     base_url,
     environment_proxy,
 )
+
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 pytestmark = pytest.mark.anyio
@@ -40,12 +43,7 @@ class Answering:
         self.seen: list[tuple[str, dict[bytes, bytes]]] = []
         self.connections: set[tuple[str, int]] = set()
 
-    async def __call__(
-        self,
-        scope: dict[str, Any],
-        receive: Callable[..., Any],
-        send: Callable[..., Any],
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         self.seen.append((scope["path"], dict(scope["headers"])))
         self.connections.add(scope["client"])
@@ -56,7 +54,7 @@ class Answering:
 
 
 async def asked(
-    app: Answering,
+    app: ASGIApp,
     times: int = 1,
     *,
     bounds: Bounds = BOUNDS,
@@ -128,9 +126,7 @@ async def test_long_headers_are_read_and_endless_ones_are_not() -> None:
 async def test_time_is_bounded(pipe: str) -> None:
     """Whatever a server does not do in time, the request ends by its bounds."""
 
-    async def app(
-        scope: dict[str, Any], receive: Callable[..., Any], send: Callable[..., Any]
-    ) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if pipe == "stuck":
             scope["transport"].pause_reading()
         if pipe == "dribbling":
@@ -152,11 +148,11 @@ async def test_time_is_bounded(pipe: str) -> None:
     assert clock() - began < 30
 
 
-async def test_senseless_chunks_behind_good_ones_do_not_stop_the_clock():
+async def test_senseless_chunks_behind_good_ones_do_not_stop_the_clock() -> None:
     """The library waits without end for what follows them; the bound on reading does not."""
     large = 2**21  # more than what is read at once, so that the head is read before
 
-    async def app(scope, receive, send):
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         part = {"type": "http.response.body", "body": b"x" * large}
         await send(part | {"more_body": True})

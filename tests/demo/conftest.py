@@ -11,7 +11,9 @@ import pytest
 
 from local_server import recorded as record
 
-from ipistate.demo.plan import plan
+from ipistate import Environment
+from ipistate.demo.plan import DemoRollout, plan
+from ipistate.demo.play import Recording
 from ipistate.demo.scripts import builtin_scripts
 from ipistate.tools.transition import world_after
 

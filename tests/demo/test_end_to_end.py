@@ -19,6 +19,7 @@ from ipistate import Task
 from ipistate.agents.agent_state import AgentState
 from ipistate.coordination import CoordinationError
 from ipistate.demo import workplace
+from ipistate.demo.plan import DemoRollout
 from ipistate.demo.play import Recording, play
 from ipistate.demo.retirement import refusal_code
 from ipistate.demo.scripts import generated_scripts
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.once
 
 
 JSON = {"Content-Type": "application/json"}
-DEMO = [sys.executable, "-m", "ipistate", "demo"]
+DEMO: list[str | Path] = [sys.executable, "-m", "ipistate", "demo"]
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +250,7 @@ def test_server_that_does_not_start(
     assert b"2 workers" in log.read_bytes()
 
 
-async def _orphaned(rollout, log):
+async def _orphaned(rollout: DemoRollout, log: Path) -> tuple[Recording, Recording]:
     async with (
         await ServerProcess.start(serve(), log) as server,
         Channel(Server(server.url)) as channel,
@@ -321,8 +322,9 @@ class Blocked:
 
 def test_checkpoint_that_is_blocked(run_async: Callable[..., Any]) -> None:
     """A server that cannot be frozen in time ends the demo with its reason."""
+    blocked: Any = Blocked()
     with pytest.raises(CoordinationError, match="step-1: the server is not prepared"):
-        run_async(freeze(Blocked(), "step-1"))
+        run_async(freeze(blocked, "step-1"))
 
 
 async def _stubborn(log: Path) -> int:
@@ -345,7 +347,7 @@ class Silent:
     def stage(self, name: str) -> None:
         """Do nothing."""
 
-    def advance(self):
+    def advance(self) -> None:
         """Do nothing."""
 
 

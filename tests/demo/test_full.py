@@ -16,7 +16,7 @@ import attrs
 import pytest
 
 from ipistate.demo.plan import plan
-from ipistate.demo.play import Recording
+from ipistate.demo.report import FullReport
 from ipistate.demo.scripts import builtin_scripts
 from ipistate.demo.story import run_full
 from ipistate.demo.workplace import Workplace
@@ -36,7 +36,7 @@ class Silent:
     def stage(self, name: str) -> None:
         """Do nothing."""
 
-    def advance(self):
+    def advance(self) -> None:
         """Do nothing."""
 
 
@@ -116,7 +116,7 @@ def _worse(report: FullReport, **changed: Any) -> FullReport:
     return attrs.evolve(report, **changed)
 
 
-def _second(report, **changed):
+def _second(report: FullReport, **changed: Any) -> FullReport:
     first, second = report.crashes
     return attrs.evolve(report, crashes=(first, attrs.evolve(second, **changed)))
 

@@ -21,7 +21,6 @@ import pytest
 
 from ipistate.demo.kills import run_rounds
 from ipistate.demo.plan import DemoRollout, plan, plan_for
-from ipistate.demo.play import Recording
 from ipistate.demo.rounds import KillRound, RoundsReport, doubled, lost
 from ipistate.demo.scripts import builtin_scripts
 from ipistate.demo.workplace import Workplace
@@ -56,7 +55,7 @@ class Silent:
     def stage(self, name: str) -> None:
         """Do nothing."""
 
-    def advance(self):
+    def advance(self) -> None:
         """Do nothing."""
 
 

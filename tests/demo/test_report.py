@@ -11,6 +11,8 @@ import attrs
 import pytest
 
 from ipistate.demo.outcome import compare
+from ipistate.demo.plan import DemoRollout
+from ipistate.demo.play import Recording
 from ipistate.demo.report import Crash, DemoReport
 from ipistate.kernel.codec import encode
 from ipistate.kernel.environment import Environment
@@ -31,7 +33,7 @@ def report(
 ) -> Callable[..., DemoReport]:
     """Return a function that reports on one rollout, some evidence changed."""
 
-    def made(left=0, **changed):
+    def made(left: int = 0, **changed: tuple[str, ...]) -> DemoReport:
         recording = recorded(cut)
         key = cut.episode.rollout_id
         evidence = {"committed": (key,), "restored": (f"{key}-a1",), **changed}
@@ -143,19 +145,23 @@ def test_whole_report_is_ok(report: Callable[..., DemoReport]) -> None:
 
 
 @pytest.mark.parametrize("changed", [{"committed": ()}, {"restored": ()}, {"left": 1}])
-def test_losses_are_not_ok(report, changed):
+def test_losses_are_not_ok(
+    report: Callable[..., DemoReport], changed: dict[str, Any]
+) -> None:
     """An episode that was not committed or restored, or that is left over."""
     assert not report(**changed).ok
 
 
-def test_a_session_that_was_restored_twice_is_not_ok(report):
+def test_a_session_that_was_restored_twice_is_not_ok(
+    report: Callable[..., DemoReport],
+) -> None:
     """A rollout that a restore has installed more than once is doubled."""
     keys = report().crashes[0].restored
 
     assert ((), False) == (report().doubled, report(restored=keys * 2).ok)
 
 
-def test_document_is_json(report):
+def test_document_is_json(report: Callable[..., DemoReport]) -> None:
     """The report can be written as JSON and says what the table says."""
     document = json.loads(encode(freeze(report().to_document())))
 

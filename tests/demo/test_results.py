@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+from ipistate.demo.plan import DemoRollout
+from ipistate.demo.play import Recording
 from ipistate.kernel.codec import encode
 from ipistate.scoring import TaskIndex, replay_rollout, rescore
 

@@ -30,7 +30,7 @@ from ipistate import (
     thaw,
 )
 from ipistate.errors import BottomlessError
-from ipistate.kernel import MAX_DEPTH, depth
+from ipistate.kernel import MAX_DEPTH, JsonArray, JsonObject, JsonValue, depth
 from ipistate.kernel.codec import decode_as
 from ipistate.testing import (
     json_names,

@@ -27,7 +27,7 @@ from ipistate import (
     thaw,
 )
 from ipistate.errors import EncodeError, json_path
-from ipistate.kernel import MAX_DEPTH, render
+from ipistate.kernel import MAX_DEPTH, JsonArray, JsonObject, JsonValue, render
 from ipistate.kernel.change import Change
 from ipistate.kernel.diff import Count, Diff
 from ipistate.testing import json_names, json_values, plain_json, scenarios, worlds

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from documents import at
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -36,6 +37,7 @@ from ipistate import (
 from ipistate.errors import ImmutableError
 from ipistate.kernel import (
     MAX_DEPTH,
+    JsonValue,
     concatenated,
     depth,
     trusted_array,
@@ -593,14 +595,14 @@ def test_surrogates_that_stand_together_are_one_character(
 @example("\ud83d", "\ude00")
 @example("\ud83d", "")
 @example("", "\ude00")
-def test_addition_of_whole_texts(left, right):
+def test_addition_of_whole_texts(left: str, right: str) -> None:
     """The sum of whole texts is whole: halves of a character join where they meet."""
     left, right = whole_text(left), whole_text(right)
 
     assert whole_text(left + right) == concatenated(left, right)
 
 
-def test_names_that_become_equal():
+def test_names_that_become_equal() -> None:
     """Two spellings of one name are one member: the last value at the first position."""
     value = freeze({"\ud83d\ude00": 1, "b": 2, "😀": 3})
 

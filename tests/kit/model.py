@@ -517,7 +517,7 @@ class Model:
             if self.is_marked(session.episode):
                 self.retire_session(name)
         self.in_time(body)
-        listed: Any = {}
+        listed: dict[str, int] = {}
         for episode in body.episode_ids:
             attempt = max(listed.get(episode.rollout_id, -1), episode.attempt)
             listed[episode.rollout_id] = attempt

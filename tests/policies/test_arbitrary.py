@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from ipistate.generate import builtin
-from ipistate.kernel import MAX_DEPTH, JsonObject, depth
+from ipistate.kernel import MAX_DEPTH, JsonObject, JsonValue, depth
 from ipistate.kernel.codec import decode
 from ipistate.policies import RandomPolicy
 from ipistate.policies.arbitrary import MOST_CALLS

@@ -196,7 +196,9 @@ async def test_cookies_are_not_kept(policy: Callable[..., openai.OpenAIPolicy]) 
     assert not any("cookie" in headers for _, headers, _ in served.requests)
 
 
-async def test_chunks_that_make_no_sense(policy):
+async def test_chunks_that_make_no_sense(
+    policy: Callable[..., openai.OpenAIPolicy],
+) -> None:
     """Chunks that cannot be read are a failure that may pass."""
     chunked = HEAD + b"transfer-encoding: chunked\r\n\r\nzz\r\n{"
     async with peer(sending(chunked)) as url:

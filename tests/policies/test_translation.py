@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ipistate.agents.policy import FILTERED, LENGTH, Usage
 from ipistate.errors import SchemaError
-from ipistate.kernel import JsonObject, depth, freeze
+from ipistate.kernel import JsonObject, JsonValue, depth, freeze
 from ipistate.policies import Api, Endpoint, Sampling, chat, responses
 from ipistate.scoring.traces import calls_of_items, calls_of_messages
 from ipistate.testing import json_strings, json_values

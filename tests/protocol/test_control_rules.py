@@ -242,7 +242,6 @@ class Interleavings(RuleBasedStateMachine):
         opened = self.shell.participant.control.open
         assert opened is not None
         if opened.cut is not None:
-            assert opened.cut.arguments is not None
             directory, scope = (
                 opened.cut.arguments.directory,
                 opened.cut.arguments.scope,

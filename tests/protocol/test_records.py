@@ -112,7 +112,6 @@ def test_reading_a_line_gives_back_the_record(
 
         assert read is not None
         assert (record.episode_id, session) == (read.episode_id, read.session_id)
-        assert read.state is not None
         assert world_of(record).to_json() == world_of(read).to_json()
 
 
@@ -131,7 +130,6 @@ def test_members_may_stand_in_any_order(names: list[str]) -> None:
 
     assert record is not None
     assert (EpisodeId("ipi-7", 2), "s%C3#~") == (record.episode_id, record.session_id)
-    assert record.state is not None
     assert b'{"a":1}' == world_of(record).to_json()
 
 

@@ -28,7 +28,11 @@ def played(index: int, way: str, **more: Any) -> dict[str, Any]:
     done = replay(task.environment, calls)
     replies = [encode(JsonObject({"output": one.output})) for one in done]
     row = json.loads(task.to_json())
-    response = {"id": f"resp_{index}_{way}", "model": way, "object": "response"}
+    response: dict[str, Any] = {
+        "id": f"resp_{index}_{way}",
+        "model": way,
+        "object": "response",
+    }
     response["output"] = [*spoken_items(calls, replies)]
     repeat = ("benign", "compromised").index(way)
     indices = {"_ng_task_index": index, "_ng_rollout_index": repeat}

@@ -301,7 +301,7 @@ def test_failures_have_addresses(
         "failure_reason": "Nobody home.",
     }
     failed = [ReportLine(1, json.dumps(row).encode(), is_failure=True)]
-    parts: Any = []
+    parts: list[str] = []
     sources = [Source("run", done, failed)]
     write(sources, parts.append, title="Failed", worker=Here(lambda: as_it_is))
     (tmp_path / "report.html").write_text("".join(parts), "utf-8")

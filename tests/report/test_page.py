@@ -60,7 +60,6 @@ def test_policy_names_the_page_s_own_script_and_style(
         attrs["content"] for _, attrs in page.elements if "http-equiv" in attrs
     )
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
-    assert re is not None
     bodies = {
         "script-src": re.findall(r"<script>(.*?)</script>", html, re.DOTALL)[0],
         "style-src": re.findall(r"<style>(.*?)</style>", html, re.DOTALL)[0],
@@ -79,7 +78,6 @@ def test_policy_names_the_page_s_own_script_and_style(
 
 def test_script_only_makes_text(html: str) -> None:
     """The script has no way to turn data into markup or code."""
-    assert re is not None
     script = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)[0]
 
     assert not re.search(

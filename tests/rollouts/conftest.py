@@ -18,7 +18,7 @@ from ipistate.generate import builtin
 from ipistate.kernel.values import JsonObject
 from ipistate.policies import ScriptedPolicy, Scripts
 from ipistate.rollouts.configuration import Configuration
-from ipistate.rollouts.lifecycle import run
+from ipistate.rollouts.lifecycle import RunOutcome, run
 from ipistate.rollouts.records import RunFiles, opened
 from ipistate.rollouts.runner import RunOrder
 from ipistate.rollouts.tasks import open_tasks
@@ -70,14 +70,14 @@ def played(
     """
 
     def play(
-        *policies,
-        count=3,
-        repeats=1,
-        max_steps=50,
-        resume=False,
-        stop=None,
-        **order,
-    ):
+        *policies: ScriptedPolicy | Stopping | Told,
+        count: int = 3,
+        repeats: int = 1,
+        max_steps: int = 50,
+        resume: bool = False,
+        stop: asyncio.Event | None = None,
+        **order: Any,
+    ) -> tuple[RunOutcome, list[dict[str, Any]], Watch]:
         tasks = open_tasks(task_file(count))
         configuration = Configuration(
             tasks_sha256=tasks.sha256,

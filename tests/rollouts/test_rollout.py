@@ -77,7 +77,9 @@ KEYS = st.text("ab1-", min_size=1, max_size=120).map("r{}".format)
 
 
 @given(KEYS, KEYS, st.integers(0, 20), st.integers(0, 20))
-def test_session_names_are_short_and_differ(one, other, first, second):
+def test_session_names_are_short_and_differ(
+    one: str, other: str, first: int, second: int
+) -> None:
     """Each attempt has a session name of its own that the protocol accepts."""
     try:
         attempts = {EpisodeId(one, first), EpisodeId(other, second)}
@@ -89,7 +91,7 @@ def test_session_names_are_short_and_differ(one, other, first, second):
     assert all(map(is_session_id, names))
 
 
-def test_long_names_with_one_beginning():
+def test_long_names_with_one_beginning() -> None:
     """Two rollouts whose ids differ only behind the limit have two session names."""
     names = {session_name(EpisodeId("r" * MAX_SESSION_ID + end)) for end in "ab"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,6 +20,7 @@ from ipistate.kernel.values import JsonObject
 from ipistate.policies.scripted import ScriptedPolicy
 from ipistate.rollouts.connection import ServerError
 from ipistate.rollouts.errors import RunFileError
+from ipistate.rollouts.lifecycle import RunOutcome
 from ipistate.rollouts.lines import LineFile
 from ipistate.rollouts.records import RunFiles
 from ipistate.rollouts.runner import Ending
@@ -164,7 +165,7 @@ def test_no_server_at_the_url(
 class Stopping(Told):
     """Stops the run when it is asked for a certain turn."""
 
-    def at(self, turn):
+    def at(self, turn: int) -> Stopping:
         """Say when."""
         self.stop, self.turn = asyncio.Event(), turn
         return self
@@ -180,7 +181,10 @@ class Stopping(Told):
         return await super().respond(conversation, tools)
 
 
-def test_a_stopped_run_goes_on_from_its_turn(tmp_path, played):
+def test_a_stopped_run_goes_on_from_its_turn(
+    tmp_path: Path,
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+) -> None:
     """Stopped between two turns, the next process asks for that turn first."""
     replies = [saying(call("get_messages"))] * 3 + [saying(words())]
     kept = {"checkpoint_dir": tmp_path / "ck", "count": 1}
@@ -199,7 +203,9 @@ def test_a_stopped_run_goes_on_from_its_turn(tmp_path, played):
     assert ["restoring 1 rollouts"] == [note[:20] for note in watch.notes]
 
 
-def test_without_a_checkpoint_it_starts_over(played):
+def test_without_a_checkpoint_it_starts_over(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+) -> None:
     """A stopped rollout that no checkpoint has begins again as the next attempt."""
     replies = [saying(call("get_messages")), saying(words())]
     first = Stopping(replies).at(1)

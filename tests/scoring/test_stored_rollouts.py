@@ -13,7 +13,7 @@ from stored import rollout
 
 from ipistate.errors import IpiStateError
 from ipistate.generate import builtin
-from ipistate.kernel import MAX_DEPTH, freeze
+from ipistate.kernel import MAX_DEPTH, JsonObject, freeze
 from ipistate.scoring.stored_rollouts import (
     TaskIndex,
     read_rollout,

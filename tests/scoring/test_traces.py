@@ -15,7 +15,14 @@ from local_server import spoken_items
 
 from ipistate import DecodeError, EncodeError, SchemaError, thaw
 from ipistate.generate import builtin
-from ipistate.kernel import EMPTY_OBJECT, MAX_DEPTH, MAX_INTEGER_DIGITS
+from ipistate.kernel import (
+    EMPTY_OBJECT,
+    MAX_DEPTH,
+    MAX_INTEGER_DIGITS,
+    JsonObject,
+    JsonValue,
+)
+from ipistate.scoring.task import Task
 from ipistate.scoring.traces import (
     TracedCall,
     calls_of,
@@ -150,7 +157,7 @@ def test_messages_read_back(
 
 
 @given(session=_sessions())
-def test_conversations_read_back(session):
+def test_conversations_read_back(session: Session) -> None:
     """What the conversation of an agent writes is read back as well."""
     replies = [json.dumps({"output": step.output}).encode() for step in session.log]
     written = spoken_items([step.call for step in session.log], replies)

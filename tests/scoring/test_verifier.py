@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from ipistate import EncodeError, Injection, SchemaError, decode, encode, verify
 from ipistate.generate.builtin import rows, trajectories
-from ipistate.kernel import MAX_DEPTH
+from ipistate.kernel import MAX_DEPTH, JsonObject, JsonValue
 from ipistate.scoring.injection import STRICT_KEYS
 from ipistate.scoring.verifier import Verdict
 from ipistate.testing import json_objects, json_values

@@ -13,7 +13,6 @@ import pytest
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.server.conftest import Wire
 
 from ipistate.server.live.shell import Shell
 

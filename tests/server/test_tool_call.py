@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -36,7 +38,7 @@ WORLD = {
 }
 KEYS = ["ipi-7", "ipi-7-a1", "ipi-8"]
 
-USUAL = {
+USUAL: dict[str, Any] = {
     "name": "get_patient_record",
     "prefix": "",
     "body": b'{"patient_id":"P-7742"}',
@@ -47,12 +49,12 @@ USUAL = {
     "cuts": 1,
     "leaves": False,
 }
-WRITING = {
+WRITING: dict[str, Any] = {
     **USUAL,
     "name": "update_patient_chart",
     "body": b'{"patient_id":"P-7742","notes":"Seen."}',
 }
-UNUSUAL = {
+UNUSUAL: dict[str, list[Any]] = {
     "name": [
         *("update_patient_chart", "no_such_tool", "health", "metrics", "reverify_mode"),
         *("a b", "\u00e9", "a\n", "verify", "close_session", "aggregate_metrics"),
@@ -86,7 +88,7 @@ UNUSUAL = {
 
 
 @st.composite
-def requests(draw):
+def requests(draw: st.DrawFn) -> dict[str, Any]:
     """Draw a usual call with a few things about it that are not."""
     names = draw(st.lists(st.sampled_from([*UNUSUAL]), max_size=3, unique=True))
     usual = draw(st.sampled_from([USUAL, WRITING]))
@@ -152,7 +154,7 @@ class Server:
         }[kind]
 
     def headers(
-        self, body: bytes, kind: str | None, length: str, cookie: str
+        self, body: bytes, kind: Sequence[str], length: str, cookie: str
     ) -> list[tuple[bytes, bytes]]:
         """Write a request's headers."""
         size = b"%d" % len(body)
@@ -228,13 +230,15 @@ class Server:
         headers = self.headers(body, kind, length, cookie)
         return self.start(f"{prefix}/{name}", body, headers, **options)
 
-    def post(self, path, document, *headers):
+    def post(
+        self, path: str, document: dict[str, Any], *headers: tuple[bytes, bytes]
+    ) -> asyncio.Task[Any]:
         """Send a request that is as it should be."""
         body = json.dumps(document).encode()
         given = self.headers(body, ["application/json"], "declared", "own")
         return self.start(path, body, [*given, *headers])
 
-    def control(self, name, **members):
+    def control(self, name: str, **members: Any) -> asyncio.Task[Any]:
         """Make a control call."""
         body = {"checkpoint_id": "c-1", "deadline_ts": self.clock[0] + 20, **members}
         token = (b"authorization", f"Bearer {TOKEN}".encode())
@@ -292,7 +296,7 @@ class Pair:
         states = [one.state for one in self.servers]
         assert states[0] == states[1]
 
-    async def ask(self, request: dict[str, int | str | bytes]) -> None:
+    async def ask(self, request: dict[str, Any]) -> None:
         """Send a request."""
         await self.both(lambda server: server.ask(**request))
 
@@ -334,7 +338,7 @@ ALONE = [{name: value} for name, values in UNUSUAL.items() for value in values]
     ids=count(),
 )
 @pytest.mark.parametrize("retired", [False, True])
-async def test_one_unusual_thing(unusual, retired):
+async def test_one_unusual_thing(unusual: dict[str, Any], retired: bool) -> None:
     """Each alone, with a session and after it was retired."""
     pair = Pair([1_700_000_000.0])
     await pair.seed("ipi-7")
@@ -345,11 +349,11 @@ async def test_one_unusual_thing(unusual, retired):
     await pair.ask(USUAL)
 
 
-async def test_who_waited_goes_first():
+async def test_who_waited_goes_first() -> None:
     """A call that comes when the gate opens does not overtake one that waited."""
     pair = Pair([1_700_000_000.0])
     await pair.seed("ipi-7")
-    outputs = []
+    outputs: list[str] = []
     for server in pair.servers:
         await server.control("prepare")
         waiting = server.ask(**WRITING)

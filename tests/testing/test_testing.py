@@ -31,7 +31,14 @@ from ipistate import (
     session_from_json,
 )
 from ipistate import testing as kit
-from ipistate.kernel import MAX_DEPTH, depth, with_member
+from ipistate.kernel import (
+    MAX_DEPTH,
+    JsonArray,
+    JsonObject,
+    JsonValue,
+    depth,
+    with_member,
+)
 from ipistate.scoring.traces import calls_of_messages
 from ipistate.sessions.session import Step, execute
 from ipistate.testing import LawBrokenError, Scenario

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import JsonArray, decode, encode, freeze, thaw
-from ipistate.kernel import MAX_DEPTH
+from ipistate.kernel import MAX_DEPTH, JsonValue
 from ipistate.testing import json_strings, json_values
 from ipistate.tools.semantics import (
     ABSENT,

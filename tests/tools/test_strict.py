@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 
 from ipistate import TOOLS, Environment, SchemaError, Session, call_tool, freeze, replay
 from ipistate.generate.builtin import rows, trajectories
-from ipistate.kernel import MAX_DEPTH
+from ipistate.kernel import MAX_DEPTH, JsonObject, JsonValue
 from ipistate.testing import LAWS, plain_json, scenarios
 from ipistate.testing.scenario import Scenario
 from ipistate.tools import RECORDS, table_of, tool, transition
@@ -423,7 +423,7 @@ def test_a_schema_of_no_object(arguments: dict[str, Any]) -> None:
 
 def test_an_own_check_is_kept() -> None:
     """A tool may have checks already; they come first."""
-    seen: Any = []
+    seen: list[Any] = []
     one = own({"type": "object"})["nested"]
     mine = {"nested": type(one)(**{**fields(one), "checks": (seen.append,)})}
     output("nested", {"deep": 1}, strict(mine))
@@ -492,7 +492,7 @@ def test_a_schema_may_refer_to_itself() -> None:
 
 def test_the_depth_of_the_world_is_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A strict built-in tool is as fast as any; a tool of one's own is still measured."""
-    walked: Any = []
+    walked: list[Any] = []
     monkeypatch.setattr(transition, "check_depth", walked.append)
     arguments = {"patient_id": "P-1", "notes": "new"}
     call_tool(WORLD, "update_patient_chart", arguments, tools=STRICT)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import JsonObject, encode, freeze, thaw
-from ipistate.kernel import MAX_DEPTH
+from ipistate.kernel import MAX_DEPTH, JsonValue
 from ipistate.kernel.ids import derive_id
 from ipistate.testing import json_objects, json_values
 from ipistate.tools import world as w
@@ -228,14 +228,16 @@ def test_depth_limit_of_records(change: Callable[..., Any]) -> None:
 def test_put_back_and_revise() -> None:
     """A record is replaced where it stood; everything beside it is shared."""
     where = ("a", "Row", "A-1")
-    changed, reply = w.revise(WORLD, where, lambda row: {"x": row["x"] + 4}, "Done.")
+    changed, reply = w.revise(
+        WORLD, where, lambda row: {"x": at(row, "x") + 4}, "Done."
+    )
 
     assert "Done." == reply
     assert '{"A-1":{"x":5,"y":2},"A-2":{}}' == text_of(changed["a"])
-    assert changed["a"]["A-2"] is WORLD["a"]["A-2"]
+    assert at(changed, "a", "A-2") is at(WORLD, "a", "A-2")
     assert changed["b"] is WORLD["b"]
     for collection, key in (("a", "A-9"), ("z", "A-1")):
-        missing = w.revise(WORLD, (collection, "Row", key), lambda row: row, "Done.")
+        missing = w.revise(WORLD, (collection, "Row", key), at, "Done.")
         assert (WORLD, f"Error: Row {key} not found.") == missing
     assert '{"A-1":{"x":1,"y":2},"A-2":7}' == text_of(
         w.put_back(WORLD, "a", "A-2", 7)["a"]
@@ -245,10 +247,9 @@ def test_put_back_and_revise() -> None:
 
 def test_revise_odd_shapes() -> None:
     """A record in an array is found by value and set by index, as the reference does."""
-    world = freeze({"a": [1, {"x": 1}, {"x": 2}]})
+    world = JsonObject({"a": [1, {"x": 1}, {"x": 2}]})
     changed, _ = w.revise(world, ("a", "Row", 1), lambda _: {"x": 5}, "Done.")
 
-    assert changed is not None
     assert '[1,{"x":5},{"x":2}]' == text_of(at(changed, "a"))
     expected = "string indices must be integers, not 'str'"
     where = ("d", "Row", "A")

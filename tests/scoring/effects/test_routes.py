@@ -57,12 +57,10 @@ def purge(world: JsonObject, prefix: str) -> tuple[Any, str]:
 
 def tag_patient(
     world: JsonObject, patient_id: str, tags: JsonArray
-) -> tuple[JsonObject, str]:
+) -> tuple[JsonObject, JsonValue]:
     """Set a patient's tags."""
-    done: Any = revise(
-        world, "patients", patient_id, lambda row: place(row, "tags", tags)
-    )
-    return done, "Tagged."
+    where = ("patients", "Patient", patient_id)
+    return revise(world, where, lambda _: {"tags": tags}, "Tagged.")
 
 
 def number_patient(

@@ -58,10 +58,12 @@ def _must(
     sim: Simulation, operation: type[Call], name: str, **members: Any
 ) -> JsonObject:
     body = operation(checkpoint_id=name, deadline_ts=sim.now + 1000.0, **members)
-    replies: Any = []
+    replies: list[Any] = []
     sim.operate(body, replies.append)
     sim.settle(lambda: bool(replies))
-    require(replies and replies[0].status == 200, f"{body} got no success: {replies}")
+    require(
+        bool(replies) and replies[0].status == 200, f"{body} got no success: {replies}"
+    )
     found: JsonObject = replies[0].document
     return found
 

@@ -66,7 +66,7 @@ class Fault:
         if text.count(self.old) != 1:
             raise LookupError(f"{self.name} does not contain {self.old!r} once")
         text = _HEAD + text.replace(self.old, self.new)
-        scope: Any = {}
+        scope: dict[str, Any] = {}
         exec(text, vars(sys.modules[function.__module__]), scope)
         found: property | Callable[..., Any] = scope[self.name]
         return found

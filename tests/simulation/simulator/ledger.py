@@ -66,7 +66,6 @@ def scope_of(participant: ParticipantState) -> tuple[str, ...] | None:
     opened = participant.control.open
     assert opened is not None
     assert opened.cut is not None
-    assert opened.cut.arguments is not None
     return opened.cut.arguments.scope
 
 
@@ -289,7 +288,7 @@ class Ledger:
     @staticmethod
     def _require_one_past(logs: Iterable[tuple[int, ...]]) -> None:
         # Forks share effects, and then everything before them.
-        pasts: Any = {}
+        pasts: dict[int, tuple[int, ...]] = {}
         for log in logs:
             for place, number in enumerate(log):
                 past = pasts.setdefault(number, log[:place])
@@ -443,7 +442,7 @@ class Ledger:
 
     def _retired(self, body: RetireBody, _: JsonObject, process: Process) -> None:
         self._retire(body)
-        marks: Any = {}
+        marks: dict[str, int] = {}
         self._raise(marks, body)
         for episode in self.bound.values():
             require(not covers(marks, episode), "a retired session is still there")
