@@ -9,8 +9,10 @@ import re
 import sys
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,17 +47,17 @@ CHECKLIST = re.compile(r"::test_(d[0-9]{2}_\w+)")
 
 
 @pytest.fixture(scope="session")
-def data():
+def data() -> Path:
     """Return the directory of the files that tests read."""
     return Path(__file__).parent / "data"
 
 
 @pytest.fixture(scope="session")
-def conformance(data):
+def conformance(data: Path) -> Callable[..., list[dict[str, Any]]]:
     """Return a reader of recorded behaviour: a file is unpacked when first asked for."""
 
     @cache
-    def rows(name):
+    def rows(name: str) -> list[dict[str, Any]]:
         packed = data / "conformance" / f"{name}.xz"
         with lzma.open(packed, "rt", encoding="ascii") as lines:
             return [json.loads(line) for line in lines]
@@ -64,12 +66,12 @@ def conformance(data):
 
 
 @pytest.fixture
-def proven(request):
+def proven(request: pytest.FixtureRequest) -> Iterator[Counter[str]]:
     """Count what a test has compared; the totals stand below the test results."""
     yield from counting(request.node)
 
 
-def checklist(stats):
+def checklist(stats: dict[str, list[pytest.TestReport]]) -> Iterator[str]:
     """Yield each line of the conformance checklist with its tests and outcomes."""
     found: dict[str, Counter[str]] = {}
     for outcome in ("passed", "failed", "error", "skipped"):
@@ -82,12 +84,12 @@ def checklist(stats):
         yield f"checklist: {name}: {counts}"
 
 
-def pytest_configure(config):
+def pytest_configure(config: pytest.Config) -> None:
     """Gather what the tests have compared."""
     config.pluginmanager.register(Evidence())
 
 
-def pytest_terminal_summary(terminalreporter):
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the lines of the checklist."""
     for line in checklist(terminalreporter.stats):
         terminalreporter.write_line(line)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import re
 
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from ipistate import TOOLS, Environment, call_tool, decode, render
@@ -16,17 +20,17 @@ TAIL = re.compile("[0-9A-F]{6}")
 class Renaming:
     """A one-to-one map from recorded id tails to ours, found by their position."""
 
-    def __init__(self, minted):
+    def __init__(self, minted: list[Any]) -> None:
         self.minted = minted
-        self.ours = {}
+        self.ours: dict[str, Any] = {}
 
-    def apply(self, recorded):
+    def apply(self, recorded: str) -> str:
         """Put our tails in the place of the recorded ones that are known so far."""
         for theirs, ours in self.ours.items():
             recorded = recorded.replace(theirs, ours)
         return recorded
 
-    def expected(self, recorded, actual):
+    def expected(self, recorded: str, actual: str) -> str:
         """Rename a recorded text, learning new tails from the same place of ours."""
         for theirs in self.minted:
             renamed = self.apply(recorded)
@@ -39,7 +43,9 @@ class Renaming:
         return self.apply(recorded)
 
 
-def check_call(renaming, environment, call):
+def check_call(
+    renaming: Renaming, environment: Environment, call: dict[str, Any]
+) -> Environment:
     """Make a recorded call, compare its answer and return the world after it."""
     arguments = decode(renaming.apply(json.dumps(call["arguments"])))
     done = call_tool(environment, call["tool"], arguments)
@@ -50,7 +56,9 @@ def check_call(renaming, environment, call):
 
 
 @pytest.mark.parametrize("name", [*sorted(TOOLS), "unknown"])
-def test_tools(name, conformance, proven):
+def test_tools(
+    name: str, conformance: Callable[..., list[dict[str, Any]]], proven: Counter[str]
+) -> None:
     """Every recorded call gives the recorded reply, exception and world."""
     rows = [
         row
@@ -68,7 +76,9 @@ def test_tools(name, conformance, proven):
         proven[f"calls of tools.jsonl on {len(TOOLS)} tools"] += 1
 
 
-def test_sequences(conformance, proven):
+def test_sequences(
+    conformance: Callable[..., list[dict[str, Any]]], proven: Counter[str]
+) -> None:
     """Every recorded sequence gives the recorded replies and the world at its end."""
     for row in conformance("sequences.jsonl"):
         renaming = Renaming(row["minted"])
@@ -82,7 +92,7 @@ def test_sequences(conformance, proven):
         proven["sequences of sequences.jsonl"] += 1
 
 
-def test_all_rows_are_read(conformance):
+def test_all_rows_are_read(conformance: Callable[..., list[dict[str, Any]]]) -> None:
     """The files hold as many rows as their description says, so none is lost."""
     counts = {"tools.jsonl": 2975, "sequences.jsonl": 156}
     counts |= {"verify.jsonl": 420, "metrics.jsonl": 40}

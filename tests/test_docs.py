@@ -49,23 +49,25 @@ CODES = re.compile(
 )
 
 
-def named(page):
+def named(page: Path) -> str:
     """Name a page in the test report."""
     return str(page.relative_to(ROOT))
 
 
-def read(name):
+def read(name: str) -> str:
     """Return the text of a page."""
     return (DOCS / name).read_text("utf-8")
 
 
-def blocks(name, language):
+def blocks(name: str, language: str) -> list[str]:
     """Return the fenced blocks of a page that are marked with a language."""
     return re.findall(rf"```{language}\n(.*?)```", read(name), re.DOTALL)
 
 
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=named)
-def test_examples_run(page, tmp_path, monkeypatch):
+def test_examples_run(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every Python example of a page gives the output shown below it."""
     monkeypatch.chdir(tmp_path)
     document = EXAMPLES.parse(page)
@@ -82,7 +84,7 @@ def test_examples_run(page, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_links_lead_to_files(page):
+def test_links_lead_to_files(page: Path) -> None:
     """Every relative link of a page leads to a file of the repository."""
     linked = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8"))
     targets = {target: page.parent / target for target in linked}
@@ -90,7 +92,7 @@ def test_links_lead_to_files(page):
     assert [] == [name for name, path in targets.items() if not path.exists()]
 
 
-def test_every_code_is_listed():
+def test_every_code_is_listed() -> None:
     """The page of error codes lists exactly the codes that the sources use."""
     sources = (ROOT / "src").rglob("*.py")
     found = [CODES.findall(source.read_text("utf-8")) for source in sources]
@@ -102,7 +104,7 @@ def test_every_code_is_listed():
     assert used | set(STATUS_OF) == listed
 
 
-def test_statuses_are_those_of_the_code():
+def test_statuses_are_those_of_the_code() -> None:
     """The status of each refused operation stands in the page of error codes."""
     table = re.findall(
         r"^\| `(\w+)` \| (\d{3}) \|", read("reference/error-codes.md"), re.MULTILINE
@@ -111,7 +113,7 @@ def test_statuses_are_those_of_the_code():
     assert dict(STATUS_OF) == {code: int(status) for code, status in table}
 
 
-def test_the_page_of_the_command_line_is_fresh():
+def test_the_page_of_the_command_line_is_fresh() -> None:
     """The page says what the commands say: ``python docs/cli_reference.py`` wrote it."""
     generated = runpy.run_path(str(DOCS / "cli_reference.py"))["page"]()
 
@@ -119,7 +121,7 @@ def test_the_page_of_the_command_line_is_fresh():
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_operations_are_described(operation):
+def test_operations_are_described(operation: str) -> None:
     """Each operation of the control plane has its route and its paragraph."""
     page = read("reference/http.md")
 
@@ -127,21 +129,21 @@ def test_operations_are_described(operation):
     assert f"**{operation}**" in page
 
 
-def test_state_example_is_canonical():
+def test_state_example_is_canonical() -> None:
     """The example of a state is the text that a state with its content has."""
     example = blocks("reference/file-formats.md", "json")[0].strip()
 
     assert example == IPICheckpointState.from_json(example).to_json().decode()
 
 
-def test_session_example_is_canonical():
+def test_session_example_is_canonical() -> None:
     """The example of a session is read, executed again, and written as it is."""
     example = blocks("reference/file-formats.md", "json")[1].strip()
 
     assert example == session_to_json(session_from_json(example)).decode()
 
 
-def test_record_example_is_canonical(tmp_path):
+def test_record_example_is_canonical(tmp_path: Path) -> None:
     """The example of a record is the line that is written for it."""
     example = blocks("reference/file-formats.md", "json")[2]
     record = read_record(example.encode(), EnvironmentCodec(), None)
@@ -150,7 +152,7 @@ def test_record_example_is_canonical(tmp_path):
     assert example.encode() == next(EncodedStates(EnvironmentCodec()).lines([record]))
 
 
-def test_manifest_example_is_canonical():
+def test_manifest_example_is_canonical() -> None:
     """The example of a manifest is the text that is written for it."""
     example = blocks("reference/file-formats.md", "json")[3].strip()
     manifest = read_manifest(example.encode(), "resources", "ipi")
@@ -158,7 +160,7 @@ def test_manifest_example_is_canonical():
     assert example == manifest.to_json().decode()
 
 
-def test_reply_examples_are_json():
+def test_reply_examples_are_json() -> None:
     """Every JSON example of the routes is JSON."""
     examples = blocks("reference/http.md", "json")
 
@@ -166,7 +168,7 @@ def test_reply_examples_are_json():
     assert [] == [text for text in examples if not isinstance(json.loads(text), dict)]
 
 
-def test_limits_are_those_of_the_settings():
+def test_limits_are_those_of_the_settings() -> None:
     """The sizes on the page of limits are the settings' defaults."""
     settings = ServerSettings()
     sizes = (
@@ -179,7 +181,7 @@ def test_limits_are_those_of_the_settings():
     assert [] == [size for size in sizes if f"{size // 2**20} MiB" not in page]
 
 
-def test_path_of_a_checkpoint_is_as_shown(tmp_path):
+def test_path_of_a_checkpoint_is_as_shown(tmp_path: Path) -> None:
     """A written checkpoint has the two files that the manual names."""
     record = SessionRecord(EpisodeId("ipi-7"), "s", Environment.of({}))
     lines = EncodedStates(EnvironmentCodec()).lines([record])

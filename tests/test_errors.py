@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
@@ -24,7 +25,9 @@ from ipistate.errors import (
 )
 
 
-def all_errors(base=IpiStateError):
+def all_errors(
+    base: type[IpiStateError] = IpiStateError,
+) -> Iterator[type[IpiStateError]]:
     """Yield the base error and every error below it."""
     yield base
     for one in base.__subclasses__():
@@ -34,7 +37,7 @@ def all_errors(base=IpiStateError):
 ERRORS = sorted({*all_errors()}, key=lambda one: one.__name__)
 
 
-def test_every_error_is_in_the_tree():
+def test_every_error_is_in_the_tree() -> None:
     """All exceptions of the errors module descend from one base."""
     named = {
         one
@@ -47,10 +50,11 @@ def test_every_error_is_in_the_tree():
 
 
 @pytest.mark.parametrize("kind", ERRORS)
-def test_pickling(kind):
+def test_pickling(kind: type[IpiStateError]) -> None:
     """A worker process can hand each error to its parent, with everything it says."""
     place = ["$.a[0]"] if issubclass(kind, DataError) else []
-    error = kind("not_finite", "no NaN", *place, "nan")
+    make: Callable[..., IpiStateError] = kind
+    error = make("not_finite", "no NaN", *place, "nan")
     back = pickle.loads(pickle.dumps(error))
 
     assert kind is type(back)
@@ -59,7 +63,7 @@ def test_pickling(kind):
     assert ": ".join([*place, "no NaN (nan) [not_finite]"]) == str(back)
 
 
-def test_pickling_of_several_problems():
+def test_pickling_of_several_problems() -> None:
     """A schema error takes all of its problems with it."""
     problems = [Problem("a", "$.x", "one"), Problem("b", "$.y", "two", "2")]
     back = pickle.loads(pickle.dumps(SchemaError.of(problems)))
@@ -68,7 +72,7 @@ def test_pickling_of_several_problems():
     assert "$.x: one [a] and 1 more" == str(back)
 
 
-def test_problems_beyond_the_limit_are_not_made():
+def test_problems_beyond_the_limit_are_not_made() -> None:
     """Only as many problems are taken from an iterator as an error lists."""
     endless = (Problem("a", f"$[{number}]", "one") for number in count())
 
@@ -90,13 +94,13 @@ def test_problems_beyond_the_limit_are_not_made():
         (CheckpointError, Exception),
     ],
 )
-def test_built_in_bases(kind, base):
+def test_built_in_bases(kind: type[IpiStateError], base: type[Exception]) -> None:
     """Callers may catch what Python would raise."""
     assert issubclass(kind, (base,))
     assert issubclass(kind, IpiStateError)
 
 
-def test_schema_error_of_one_problem():
+def test_schema_error_of_one_problem() -> None:
     """A single problem is named by the error itself."""
     error = SchemaError("wrong_type", "expected a string", "$.name", "3")
 
@@ -107,7 +111,7 @@ def test_schema_error_of_one_problem():
     assert str(error) == str(SchemaError.of(error.problems))
 
 
-def test_an_error_that_is_not_about_data_has_no_path():
+def test_an_error_that_is_not_about_data_has_no_path() -> None:
     """A change in place, a refused operation: no document has a wrong value."""
     error = ImmutableError("immutable", "JsonObject is immutable")
 
@@ -115,7 +119,7 @@ def test_an_error_that_is_not_about_data_has_no_path():
     assert not hasattr(error, "path")
 
 
-def test_defaults():
+def test_defaults() -> None:
     """Without a path the whole document is meant, and there may be no preview."""
     error = DecodeError("too_deep", "too deep")
 
@@ -142,7 +146,7 @@ def test_defaults():
         (("5",), '$["5"]'),
     ],
 )
-def test_json_path(segments, expected):
+def test_json_path(segments: tuple[int | str, ...], expected: str) -> None:
     """Plain names stand after a dot, all others quoted, ASCII only and cut."""
     assert expected == json_path(segments)
 
@@ -171,12 +175,12 @@ def test_json_path(segments, expected):
         (object(), "object"),
     ],
 )
-def test_preview(value, expected):
+def test_preview(value: object, expected: str) -> None:
     """A preview shows the type or the beginning of the text, in bounded space."""
     assert expected == preview(value)
 
 
-def test_an_error_of_an_inner_document_keeps_its_problems():
+def test_an_error_of_an_inner_document_keeps_its_problems() -> None:
     """Each of them is found below the place where the document stands."""
     inner = SchemaError.of(
         [

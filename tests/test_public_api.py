@@ -8,6 +8,9 @@ import inspect
 import pickle
 import pkgutil
 
+from collections.abc import Iterator
+from typing import Any
+
 import attrs
 import pytest
 
@@ -75,20 +78,20 @@ SIGNATURES = {
 }
 
 
-def modules():
+def modules() -> Iterator[str]:
     """Yield the names of all modules of the package that need no extra."""
     for found in pkgutil.walk_packages(ipistate.__path__, "ipistate."):
         if found.name.split(".")[1] not in {"server", "cli", "demo"}:
             yield found.name
 
 
-def test_fixed_names():
+def test_fixed_names() -> None:
     """The names of the design are there."""
     assert set() == {*FIXED} - {*ipistate.__all__}
 
 
 @pytest.mark.parametrize("name", ["ipistate", *modules()])
-def test_all_is_sorted_and_true(name):
+def test_all_is_sorted_and_true(name: str) -> None:
     """Where a module lists its public names they exist and are sorted."""
     module = importlib.import_module(name)
     listed = getattr(module, "__all__", [])
@@ -101,13 +104,13 @@ def test_all_is_sorted_and_true(name):
 
 
 @pytest.mark.parametrize("name", ["ipistate", *modules()])
-def test_every_module_says_what_it_is(name):
+def test_every_module_says_what_it_is(name: str) -> None:
     """Each module has a docstring that begins with a sentence or a title."""
-    assert importlib.import_module(name).__doc__.strip()
+    assert str(importlib.import_module(name).__doc__ or "").strip()
 
 
 @pytest.mark.parametrize("name", sorted({*ipistate.__all__} | {*kit}))
-def test_public_callables_are_documented(name):
+def test_public_callables_are_documented(name: str) -> None:
     """Each public class and function has a docstring."""
     one = getattr(ipistate, name, None) or getattr(ipistate.testing, name)
     if inspect.isclass(one) or inspect.isfunction(one):
@@ -116,12 +119,12 @@ def test_public_callables_are_documented(name):
 
 
 @pytest.mark.parametrize(("name", "expected"), SIGNATURES.items(), ids=SIGNATURES)
-def test_signatures(name, expected):
+def test_signatures(name: str, expected: list[str]) -> None:
     """Public functions have the parameters of the design."""
     assert expected == [*inspect.signature(getattr(ipistate, name)).parameters]
 
 
-def test_fields():
+def test_fields() -> None:
     """Public records have the fields of the design."""
     fields = {
         kind: [field.name for field in attrs.fields(kind)]
@@ -153,7 +156,9 @@ def test_fields():
         ipistate.IPICheckpointState(Environment.of({"a": {"b": 1}})),
         ipistate.Session(Environment.of({"a": {"b": 1}})).step("nope"),
         ipistate.Step(ToolCall("nope"), "text", Environment.of({})),
-        ipistate.kernel.diff({"a": 1, "b": 2}, {"a": [1]}),
+        ipistate.kernel.diff(
+            ipistate.JsonObject({"a": 1, "b": 2}), ipistate.JsonObject({"a": [1]})
+        ),
         ipistate.Change("add", ("a", 0), None),
         Injection.from_document(
             dict.fromkeys(
@@ -168,7 +173,7 @@ def test_fields():
     ],
     ids=lambda record: type(record).__name__,
 )
-def test_b31_records_are_frozen_hashable_and_picklable(record):
+def test_b31_records_are_frozen_hashable_and_picklable(record: Any) -> None:
     """B31: each record is frozen, equal to its pickled copy, and hashes alike."""
     back = pickle.loads(pickle.dumps(record))
 
@@ -178,6 +183,6 @@ def test_b31_records_are_frozen_hashable_and_picklable(record):
     assert not hasattr(record, "__dict__")
 
 
-def test_typed():
+def test_typed() -> None:
     """The package tells type checkers that it is typed."""
     assert (importlib.resources.files("ipistate") / "py.typed").is_file()

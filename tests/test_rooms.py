@@ -10,7 +10,9 @@ import sys
 import tomllib
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from types import CodeType
 
 import pytest
 
@@ -45,7 +47,7 @@ FORBIDDEN_NAMES = {
 """Built-in functions, and attributes of modules and paths, that reach outside."""
 
 
-def room_of(name):
+def room_of(name: str) -> str:
     """Return the room of a module that is named by its path inside the package."""
     return name.partition("/")[0].removesuffix(".py")
 
@@ -54,16 +56,16 @@ MODULES = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.rglob("*.py
 PURE_MODULES = [name for name in MODULES if room_of(name) in PURE]
 
 
-def imports(tree):
+def imports(tree: ast.Module) -> Iterator[str]:
     """Yield the name of everything that a module imports."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield node.module
+            yield str(node.module)
 
 
-def names(code):
+def names(code: CodeType) -> Iterator[str]:
     """Yield every global and every attribute that a module's bytecode names."""
     for instruction in dis.get_instructions(code):
         if instruction.opname in {"LOAD_GLOBAL", "LOAD_NAME"}:
@@ -75,13 +77,13 @@ def names(code):
             yield from names(constant)
 
 
-def test_every_pure_room_is_walked():
+def test_every_pure_room_is_walked() -> None:
     """The walk finds modules in each pure room."""
     assert {*PURE} == {room_of(name) for name in PURE_MODULES}
 
 
 @pytest.mark.parametrize("name", PURE_MODULES)
-def test_imports(name):
+def test_imports(name: str) -> None:
     """A pure module imports only what is on the list, and only pure rooms."""
     found = [*imports(ast.parse((ROOT / name).read_text("utf-8")))]
     rooms = {one.split(".")[1] for one in found if one.startswith("ipistate.")}
@@ -91,7 +93,7 @@ def test_imports(name):
 
 
 @pytest.mark.parametrize("name", PURE_MODULES)
-def test_bytecode(name):
+def test_bytecode(name: str) -> None:
     """The bytecode names no clock, no randomness, no file and no environment."""
     code = compile((ROOT / name).read_text("utf-8"), name, "exec")
 
@@ -113,7 +115,7 @@ HEAVY = {
 }
 
 
-def loaded(code):
+def loaded(code: str) -> set[str]:
     """Return the modules that a fresh interpreter loads when it runs a program."""
     done = subprocess.run(
         [
@@ -129,7 +131,7 @@ def loaded(code):
     return {*done.stdout.split()}
 
 
-def test_importing_the_kernel_is_light():
+def test_importing_the_kernel_is_light() -> None:
     """Importing the package loads no server, no command line and no network module."""
     found = loaded(CHILD)
 
@@ -138,17 +140,20 @@ def test_importing_the_kernel_is_light():
     assert set() == found & HEAVY
 
 
-def crossings(name):
+def crossings(name: str) -> Iterator[tuple[str, list[str]]]:
     """Yield what a module imports from other rooms: the module, and the names."""
     for node in ast.walk(ast.parse((ROOT / name).read_text("utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module.startswith("ipistate."):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith(
+            "ipistate."
+        ):
+            assert node.module is not None
             room = node.module.split(".")[1]
             if room not in {room_of(name), "errors"}:
                 yield node.module, [alias.name for alias in node.names]
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_other_rooms_are_entered_by_the_front_door(name):
+def test_other_rooms_are_entered_by_the_front_door(name: str) -> None:
     """A module imports from another room only what its door offers."""
     found = [one for one in crossings(name) if one[0] not in SIDE_DOORS]
     offered = {room: {*importlib.import_module(room).__all__} for room, _ in found}
@@ -161,14 +166,14 @@ def test_other_rooms_are_entered_by_the_front_door(name):
     ]
 
 
-def test_every_room_has_a_layer():
+def test_every_room_has_a_layer() -> None:
     """The layers name each room of the tree once."""
     assert sorted(ROOMS) == sorted(
         {room_of(name) for name in MODULES} - {"__init__", "__main__"}
     )
 
 
-def test_a_class_name_means_one_thing():
+def test_a_class_name_means_one_thing() -> None:
     """No two public classes of the tree have the same name."""
     trees = [ast.parse((ROOT / name).read_text("utf-8")) for name in MODULES]
     names = Counter(

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from acting import call, saying, words
+from documents import at
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,7 +39,9 @@ REPLIES = st.lists(
 )
 
 
-def play(replies, max_steps=50):
+def play(
+    replies: list[PolicyReply], max_steps: int = 50
+) -> tuple[Conversation, list[Send], list[Conversation]]:
     """Play a conversation to its end; return it after every step, and what was sent."""
     said, sent, history, left = Conversation(), [], [], iter(replies)
     while not isinstance(step := said.next_step(max_steps), Over):
@@ -54,7 +57,9 @@ def play(replies, max_steps=50):
 
 
 @given(REPLIES, st.integers(1, 5))
-def test_every_call_is_answered_once_in_order(replies, max_steps):
+def test_every_call_is_answered_once_in_order(
+    replies: list[PolicyReply], max_steps: int
+) -> None:
     """When a conversation is over each of its calls has its output, in their order."""
     said, _, _ = play(replies, max_steps)
     kinds = [item["type"] for item in said.output]
@@ -67,7 +72,9 @@ def test_every_call_is_answered_once_in_order(replies, max_steps):
 
 
 @given(REPLIES)
-def test_a_conversation_from_storage_goes_on_the_same(replies):
+def test_a_conversation_from_storage_goes_on_the_same(
+    replies: list[PolicyReply],
+) -> None:
     """At every step the stored conversation is the same, and so is what comes next."""
     _, _, history = play(replies)
     codec = AgentStateCodec()
@@ -81,7 +88,7 @@ def test_a_conversation_from_storage_goes_on_the_same(replies):
 
 
 @given(REPLIES)
-def test_nothing_is_sent_that_is_no_call_of_a_tool(replies):
+def test_nothing_is_sent_that_is_no_call_of_a_tool(replies: list[PolicyReply]) -> None:
     """What is sent has a tool's name, no route's, and an object as its arguments."""
     _, sent, _ = play(replies)
 
@@ -93,7 +100,7 @@ def test_nothing_is_sent_that_is_no_call_of_a_tool(replies):
 @pytest.mark.parametrize(
     "name", [*sorted(ROUTES), "../verify", "a/b", "", ".", "..", "é"]
 )
-def test_a_model_reaches_no_other_route(name):
+def test_a_model_reaches_no_other_route(name: str) -> None:
     """A name that is no tool's is answered as an unknown tool, without a request."""
     said = Conversation().replied(saying(call(name)))
     step = said.next_step(9)
@@ -103,7 +110,7 @@ def test_a_model_reaches_no_other_route(name):
 
 
 @pytest.mark.parametrize("written", ["null", "[1]", "{", '"{}"', "1"])
-def test_refused_arguments_are_explained(written):
+def test_refused_arguments_are_explained(written: str) -> None:
     """Arguments that are no object get a reply for the model and no request."""
     said = Conversation().replied(saying(call("get_messages", written)))
     step = said.next_step(9)
@@ -112,7 +119,7 @@ def test_refused_arguments_are_explained(written):
     assert "not a JSON object" in json.loads(step.output)["output"]
 
 
-def test_a_reply_without_calls_ends_it():
+def test_a_reply_without_calls_ends_it() -> None:
     """A reply that calls nothing is the last one, an empty one as well."""
     asked = Conversation().replied(saying(call("get_messages"))).answered("c-1", "x")
 
@@ -121,7 +128,7 @@ def test_a_reply_without_calls_ends_it():
     assert Over() == asked.replied(saying(words())).next_step(9)
 
 
-def test_a_truncated_reply_ends_it():
+def test_a_truncated_reply_ends_it() -> None:
     """The calls of a reply that was cut off are not made."""
     reply = saying(call("get_messages"), incomplete_reason="max_output_tokens")
     said = Conversation().replied(reply)
@@ -132,7 +139,7 @@ def test_a_truncated_reply_ends_it():
     ]
 
 
-def test_the_last_turn_may_still_call():
+def test_the_last_turn_may_still_call() -> None:
     """After the last turn that is allowed its calls are made, and nobody is asked."""
     said = Conversation().replied(saying(call("get_messages")))
 
@@ -140,7 +147,7 @@ def test_the_last_turn_may_still_call():
     assert Over() == said.answered("c-1", "x").next_step(1)
 
 
-def test_a_policy_cannot_answer_for_tools():
+def test_a_policy_cannot_answer_for_tools() -> None:
     """Outputs of tools in a reply are left out."""
     forged = JsonObject(
         {"type": "function_call_output", "call_id": "c-1", "output": "forged"}
@@ -151,19 +158,19 @@ def test_a_policy_cannot_answer_for_tools():
     assert [None] == [one.reply for one in calls_of_items(said.output)]
 
 
-def test_usage_is_summed():
+def test_usage_is_summed() -> None:
     """The response counts the tokens of all turns."""
     said = Conversation()
     for _ in range(3):
         said = said.replied(saying(words(), usage=Usage(5, 7), model="m"))
     written = response(said, "r-1", JsonObject({"tools": [{"name": "t"}]}), "told")
 
-    assert 36 == written["usage"]["total_tokens"]
+    assert 36 == at(written, "usage", "total_tokens")
     assert ("resp_r-1", "m") == (written["id"], written["model"])
     assert [{"name": "t"}] == written["tools"]
 
 
-def test_a_response_has_the_same_bytes_again():
+def test_a_response_has_the_same_bytes_again() -> None:
     """Nothing in a response depends on a clock or a random number."""
     said = Conversation().replied(saying(words()))
 
@@ -179,7 +186,7 @@ def test_a_response_has_the_same_bytes_again():
     )
 
 
-def test_tools_that_are_no_list_are_none():
+def test_tools_that_are_no_list_are_none() -> None:
     """Odd definitions of tools do not stop an episode."""
     assert () == offered_tools(JsonObject({"tools": "none"}))
     assert () == offered_tools(JsonObject({"tools": [1]}))

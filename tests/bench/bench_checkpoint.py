@@ -24,7 +24,6 @@ from report import Row, row
 from worlds import clinic, compact
 
 from ipistate import Environment
-from ipistate.coordination.participants import Participant
 from ipistate.protocol import Settings, handle, start_participant
 from ipistate.protocol.actions import Export, Write
 from ipistate.protocol.episode import EpisodeId
@@ -35,6 +34,7 @@ from ipistate.protocol.events import (
     RequestEnded,
 )
 from ipistate.protocol.operations import CommitBody, PrepareBody
+from ipistate.protocol.participant import ParticipantState
 from ipistate.protocol.records import EncodedStates, SessionRecord
 from ipistate.server.operating.collector import paused, spare_the_old
 from ipistate.sessions.state import EnvironmentCodec
@@ -87,7 +87,7 @@ def _snapshot(worlds: dict[str, Environment], plain: list[Any]) -> Row:
     return row(work, "json round trip of each", found, 0.005)
 
 
-def _prepared(worlds: dict[str, Environment]) -> Participant:
+def _prepared(worlds: dict[str, Environment]) -> ParticipantState:
     participant, numbers = start_participant(Settings(instance="bench")), count(1)
     for name, number in zip(worlds, numbers, strict=False):
         episode = EpisodeId(f"r{number}")

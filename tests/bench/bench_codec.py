@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import orjson
 
@@ -22,12 +23,12 @@ def rows() -> Iterator[Row]:
         data = compact(clinic(60_000, notes=notes))
         value, plain = decode(data), orjson.loads(data)
         reading = compare(
-            repeated(lambda data=data: decode(data), 50),
-            repeated(lambda data=data: orjson.loads(data), 50),
+            repeated(partial(decode, data), 50),
+            repeated(partial(orjson.loads, data), 50),
         )
         yield row(f"decode, 60 kB{kind}", _LOADS, reading, 3.5)
         writing = compare(
-            repeated(lambda value=value: encode(value), 100),
-            repeated(lambda plain=plain: orjson.dumps(plain), 100),
+            repeated(partial(encode, value), 100),
+            repeated(partial(orjson.dumps, plain), 100),
         )
         yield row(f"encode, 60 kB{kind}", "orjson.dumps", writing, 1.25)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import jsonpatch
@@ -36,7 +37,7 @@ def rows() -> Iterator[Row]:
     for name, arguments in _CALLS:
         after = call_tool(world, name, arguments).environment
         assert len(diff(world, after).operations) == 1
-        found = compare(repeated(lambda after=after: diff(world, after), 200), walk)
+        found = compare(repeated(partial(diff, world, after), 200), walk)
         yield row(f"diff after {name}, 600 kB", _WALK, found, 0.01)
     yield _rival(data, world)
 

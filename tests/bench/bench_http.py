@@ -60,13 +60,16 @@ def rows() -> Iterator[Row]:
             for concurrency, budget in zip(CONCURRENCY, floors, strict=True):
                 found = asyncio.run(_rates(both, concurrency, request))
                 yield _row(f"HTTP {work}, {concurrency} at a time", found, budget)
-        for name, request, budget in (
+        works: tuple[
+            tuple[str, Callable[[Connection], Awaitable[object]], float], ...
+        ] = (
             ("seed 50 kB, known row", _seed_again, 0.9),
             ("seed 50 kB, other rollout of a known row", _known_seed(), 0.5),
             ("seed 50 kB, new row", _new_seed(), 0.5),
             ("verify, row of 50 kB", _verify(), 0.5),
-        ):
-            found = asyncio.run(_rates(both, 16, request))
+        )
+        for name, ask, budget in works:
+            found = asyncio.run(_rates(both, 16, ask))
             yield _row(f"HTTP {name}, 16 at a time", found, budget)
     yield _cookieless()
     yield from _forks()

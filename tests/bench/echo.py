@@ -34,10 +34,11 @@ def main() -> None:
         request.session.setdefault("session_id", str(uuid4()))
         return Response(answers[request.url.path], media_type="application/json")
 
-    serve.create_app = lambda _: Starlette(
+    app = Starlette(
         routes=[Route("/{anything}", echo, methods=["POST"])],
         middleware=[Middleware(SessionMiddleware, secret_key="bench")],
     )
+    setattr(serve, "create_app", lambda _: app)  # noqa: B010 - what it serves
     serve.run(ServerSettings(), "127.0.0.1", 0)
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from local_server import recorded
 
 from ipistate.cli.app import cli
@@ -21,20 +25,24 @@ from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
 
 
 @pytest.fixture
-def run():
+def run() -> Callable[..., Result]:
     """Return a function that runs ``ipistate`` with arguments and standard input."""
 
-    def invoke(*arguments, given=None):
+    def invoke(
+        *arguments: int | str | Path, given: str | bytes | None = None
+    ) -> Result:
         return CliRunner().invoke(cli, [str(one) for one in arguments], input=given)
 
     return invoke
 
 
 @pytest.fixture
-def document(run):
+def document(
+    run: Callable[..., Result],
+) -> Callable[..., Any]:
     """Return a function that runs a verb and reads its one JSON document."""
 
-    def invoke(*arguments, given=None, code=0):
+    def invoke(*arguments: str | Path, given: str | None = None, code: int = 0) -> Any:
         result = run(*arguments, given=given)
         assert (code, "") == (result.exit_code, result.stderr), result.output
         return json.loads(result.stdout)
@@ -43,10 +51,10 @@ def document(run):
 
 
 @pytest.fixture
-def write(tmp_path):
+def write(tmp_path: Path) -> Callable[..., Path]:
     """Return a function that writes rows to a JSON Lines file."""
 
-    def written(name, *rows):
+    def written(name: str, *rows: bytes | dict[str, Any]) -> Path:
         lines = [
             row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows
         ]
@@ -57,14 +65,14 @@ def write(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def stored():
+def stored() -> list[dict[str, Any]]:
     """Return the result rows of two rollouts of each of the first five rows."""
     rollouts = plan(builtin_scripts(), 10)
     return [json.loads(encode(recorded(one).row)) for one in rollouts]
 
 
 @pytest.fixture
-def checkpoint(tmp_path):
+def checkpoint(tmp_path: Path) -> Path:
     """Write a checkpoint of two sessions and return its directory."""
     records = [
         SessionRecord(EpisodeId(f"r-{number}"), f"session-{number}", task.environment)

@@ -6,6 +6,9 @@ import os
 import subprocess
 import sys
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
 import click
 import pytest
 
@@ -16,7 +19,11 @@ from ipistate.cli.app import VERBS
 from ipistate.cli.exits import Exit
 
 
-def test_help_teaches_with_examples_and_exit_codes(run):
+if TYPE_CHECKING:
+    from click.testing import Result
+
+
+def test_help_teaches_with_examples_and_exit_codes(run: Callable[..., Result]) -> None:
     """The help shows commands to copy, every verb, and what exit codes mean."""
     result = run("--help")
 
@@ -27,7 +34,7 @@ def test_help_teaches_with_examples_and_exit_codes(run):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_help_of_each_verb(run, verb):
+def test_help_of_each_verb(run: Callable[..., Result], verb: str) -> None:
     """Each verb explains itself and its exit codes."""
     result = run(verb, "--help")
 
@@ -35,12 +42,12 @@ def test_help_of_each_verb(run, verb):
     assert "Exit codes: 0 ok, 1 findings" in result.stdout
 
 
-def test_completion_knows_the_verbs():
+def test_completion_knows_the_verbs() -> None:
     """Shells complete the verbs without importing them."""
     assert list(VERBS) == app.cli.list_commands(click.Context(app.cli))
 
 
-def test_reader_that_leaves():
+def test_reader_that_leaves() -> None:
     """Output that nobody reads any more ends the command without a traceback."""
     reader, writer = os.pipe()
     os.close(reader)
@@ -59,7 +66,7 @@ def test_reader_that_leaves():
 @pytest.mark.parametrize(
     "words", ["--help", "--version", "tools", "tasks list --json", "tasks --help"]
 )
-def test_output_that_cannot_be_written(words, target):
+def test_output_that_cannot_be_written(words: str, target: str) -> None:
     """Output to a full device or a closed stream is exit code 3 and one line."""
     result = shell(f"{words} >{target}")
 
@@ -78,13 +85,13 @@ def test_output_that_cannot_be_written(words, target):
         ("tools 2>&-", Exit.OK),
     ],
 )
-def test_messages_that_cannot_be_written(words, code):
+def test_messages_that_cannot_be_written(words: str, code: Exit) -> None:
     """The exit code is right even if nobody can be told; closed stderr is no failure."""
     assert code == shell(words).returncode
 
 
 @pytest.mark.parametrize("words", ["diff - /dev/null", "replay -", "tasks check -"])
-def test_input_that_cannot_be_read(words):
+def test_input_that_cannot_be_read(words: str) -> None:
     """A closed standard input is exit code 3 and one line."""
     result = shell(f"{words} <&-")
 
@@ -92,7 +99,7 @@ def test_input_that_cannot_be_read(words):
     assert b"Error: standard input: Bad file descriptor\n" == result.stderr
 
 
-def shell(words):
+def shell(words: str) -> subprocess.CompletedProcess[bytes]:
     """Run the command from a shell, which can close its streams."""
     return subprocess.run(
         ["sh", "-c", f'"$0" -m ipistate {words}', sys.executable],
@@ -102,21 +109,23 @@ def shell(words):
     )
 
 
-def test_version(run):
+def test_version(run: Callable[..., Result]) -> None:
     """--version prints the package's version."""
     assert run("--version").stdout == "ipistate, version 0.1.0\n"
 
 
-def test_unknown_verb_is_usage(run):
+def test_unknown_verb_is_usage(run: Callable[..., Result]) -> None:
     """A verb that does not exist is a usage error."""
     assert run("frobnicate").exit_code == Exit.USAGE
 
 
 @pytest.mark.parametrize(("verb", "extra"), [("serve", "server"), ("demo", "cli")])
-def test_missing_module_names_the_extra(run, monkeypatch, verb, extra):
+def test_missing_module_names_the_extra(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, verb: str, extra: str
+) -> None:
     """A verb whose module is not installed says which extra to install."""
 
-    def fails(_):
+    def fails(_: str) -> NoReturn:
         raise ModuleNotFoundError(name="starlette")
 
     monkeypatch.setattr(app, "import_module", fails)
@@ -127,10 +136,12 @@ def test_missing_module_names_the_extra(run, monkeypatch, verb, extra):
     assert f"pip install 'ipistate[{extra}]'" in result.stderr
 
 
-def test_broken_own_module_is_not_a_missing_extra(run, monkeypatch):
+def test_broken_own_module_is_not_a_missing_extra(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An error inside the package is not reported as a missing extra."""
 
-    def fails(_):
+    def fails(_: str) -> NoReturn:
         raise ModuleNotFoundError(name="ipistate.nothing")
 
     monkeypatch.setattr(app, "import_module", fails)
@@ -138,10 +149,12 @@ def test_broken_own_module_is_not_a_missing_extra(run, monkeypatch):
     assert isinstance(run("tools").exception, ModuleNotFoundError)
 
 
-def test_command_line_without_click(monkeypatch, capsys):
+def test_command_line_without_click(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[Any]
+) -> None:
     """Without the extra the entry point says what to install, with exit code 2."""
 
-    def fails(_):
+    def fails(_: str) -> NoReturn:
         raise ModuleNotFoundError(name="click")
 
     monkeypatch.setattr(ipistate.cli, "import_module", fails)
@@ -152,10 +165,10 @@ def test_command_line_without_click(monkeypatch, capsys):
     assert "pip install 'ipistate[cli]'" in capsys.readouterr().err
 
 
-def test_entry_point_with_a_broken_module(monkeypatch):
+def test_entry_point_with_a_broken_module(monkeypatch: pytest.MonkeyPatch) -> None:
     """The entry point does not hide an error inside the package either."""
 
-    def fails(_):
+    def fails(_: str) -> NoReturn:
         raise ModuleNotFoundError(name="ipistate.cli.app")
 
     monkeypatch.setattr(ipistate.cli, "import_module", fails)
@@ -163,7 +176,9 @@ def test_entry_point_with_a_broken_module(monkeypatch):
         ipistate.cli.main()
 
 
-def test_entry_point_ends_with_the_exit_code(monkeypatch, capsys):
+def test_entry_point_ends_with_the_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[Any]
+) -> None:
     """The entry point ends the process with the verb's exit code."""
     monkeypatch.setattr(sys, "argv", ["ipistate", "frobnicate"])
     with pytest.raises(SystemExit) as ended:
@@ -174,10 +189,14 @@ def test_entry_point_ends_with_the_exit_code(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, click.Abort])
-def test_interruption(monkeypatch, capsys, error):
+def test_interruption(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[Any],
+    error: type[KeyboardInterrupt | click.Abort],
+) -> None:
     """Ctrl-C ends with exit code 4 and one line."""
 
-    def interrupted(**_):
+    def interrupted(**_: Any) -> NoReturn:
         raise error
 
     monkeypatch.setattr(app.cli, "main", interrupted)

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import sys
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import pytest
+
+
+if TYPE_CHECKING:
+    from click.testing import Result
 
 
 WORLD = '{"patients": {"P-1": {"name": "A. Berg", "chart_notes": "Stable."}}}'
 FIND = ("call", "get_patient_record", "-a", '{"patient_id": "P-1"}', "-e")
 
 
-def test_prints_reply_and_world(run):
+def test_prints_reply_and_world(run: Callable[..., Result]) -> None:
     """The reply comes first, the world after the call last."""
     lines = run(*FIND, "-", given=WORLD).stdout.splitlines()
 
@@ -21,7 +29,9 @@ def test_prints_reply_and_world(run):
     ]
 
 
-def test_json_is_one_document(document):
+def test_json_is_one_document(
+    document: Callable[..., Any],
+) -> None:
     """With --json reply, error and world are members of one document."""
     shown = document(*FIND, "-", "--json", given=WORLD)
 
@@ -29,7 +39,9 @@ def test_json_is_one_document(document):
     assert shown["error"] is None
 
 
-def test_output_file_serves_the_next_call(run, tmp_path):
+def test_output_file_serves_the_next_call(
+    run: Callable[..., Result], tmp_path: Path
+) -> None:
     """The world that -o writes is what the next call reads."""
     world = tmp_path / "world.json"
     world.write_text(WORLD)
@@ -46,7 +58,9 @@ def test_output_file_serves_the_next_call(run, tmp_path):
         ("no_such_tool", "Unknown tool: no_such_tool"),
     ],
 )
-def test_error_replies_are_findings(run, tool, reply):
+def test_error_replies_are_findings(
+    run: Callable[..., Result], tool: str, reply: str
+) -> None:
     """An error reply is printed like any other, with exit code 1."""
     result = run("call", tool, "-e", "-", given=WORLD)
 
@@ -54,7 +68,9 @@ def test_error_replies_are_findings(run, tool, reply):
     assert result.stdout.startswith(reply)
 
 
-def test_error_in_json(document):
+def test_error_in_json(
+    document: Callable[..., Any],
+) -> None:
     """With --json the exception's name and message are members."""
     shown = document(
         "call", "get_patient_record", "-e", "-", "--json", given=WORLD, code=1
@@ -64,7 +80,7 @@ def test_error_in_json(document):
 
 
 @pytest.mark.parametrize("world", ["[]", "{", '{"a": NaN}'])
-def test_refused_world(run, world):
+def test_refused_world(run: Callable[..., Result], world: str) -> None:
     """What is not a world is refused with exit code 3; nothing is on stdout."""
     result = run(*FIND, "-", given=world)
 
@@ -72,7 +88,7 @@ def test_refused_world(run, world):
     assert "standard input" in result.stderr
 
 
-def test_refused_arguments(run):
+def test_refused_arguments(run: Callable[..., Result]) -> None:
     """Arguments that are not JSON are refused."""
     result = run("call", "get_messages", "-a", "{", "-e", "-", given=WORLD)
 
@@ -80,7 +96,7 @@ def test_refused_arguments(run):
     assert "--arguments" in result.stderr
 
 
-def test_missing_file(run, tmp_path):
+def test_missing_file(run: Callable[..., Result], tmp_path: Path) -> None:
     """A file that is not there is refused by its name."""
     result = run(*FIND, tmp_path / "none.json")
 
@@ -88,7 +104,7 @@ def test_missing_file(run, tmp_path):
     assert "none.json: No such file" in result.stderr
 
 
-def test_reply_cannot_command_the_terminal(run):
+def test_reply_cannot_command_the_terminal(run: Callable[..., Result]) -> None:
     """Control characters of a hostile world are escaped on the way out."""
     world = '{"messages": [], "patients": {}}'
     result = run("call", "x\x1b[2J", "-e", "-", given=world)
@@ -96,14 +112,16 @@ def test_reply_cannot_command_the_terminal(run):
     assert "\x1b" not in result.stdout
 
 
-def test_deepest_world(document):
+def test_deepest_world(
+    document: Callable[..., Any],
+) -> None:
     """A world as deep as worlds can be is called and printed, in JSON as well."""
     world = '{"messages": ' + "[" * 199 + "]" * 199 + "}"
 
     assert document("call", "get_inbox", "-e", "-", "--json", given=world)
 
 
-def test_strict(run):
+def test_strict(run: Callable[..., Result]) -> None:
     """With --strict an argument of another type is refused; without it is taken."""
     verb = ("call", "update_patient_chart", "-e", "-", "-a")
     wrong = '{"patient_id": "P-1", "notes": ["Seen."]}'
@@ -119,7 +137,9 @@ def test_strict(run):
     assert "(InvalidArguments)" not in run(*verb, wrong, given=WORLD).stdout
 
 
-def test_strict_needs_its_extra(run, monkeypatch):
+def test_strict_needs_its_extra(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without jsonschema the option says what to install, before anything is called."""
     monkeypatch.delitem(sys.modules, "ipistate.tools.strict", raising=False)
     monkeypatch.setitem(sys.modules, "jsonschema", None)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from ipistate import Environment, Session
@@ -15,11 +19,20 @@ from ipistate.sessions.state import EnvironmentCodec
 from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
 
 
+if TYPE_CHECKING:
+    from click.testing import Result
+
+
 WORLD = builtin.rows()[0].environment
 CHANGED = Environment.of({**WORLD.document, "patients": {}, "new": {"a": 1, "b": 2}})
 
 
-def write(root, sessions, instance="ipi", codec=None):
+def write(
+    root: Path,
+    sessions: list[tuple[str, str, Environment | Session]],
+    instance: str = "ipi",
+    codec: SessionCodec | None = None,
+) -> Path:
     """Write a checkpoint of sessions: episode, id and state."""
     records = [
         SessionRecord(EpisodeId.from_capture_key(e), i, s) for e, i, s in sessions
@@ -30,7 +43,7 @@ def write(root, sessions, instance="ipi", codec=None):
 
 
 @pytest.fixture
-def two(tmp_path):
+def two(tmp_path: Path) -> tuple[Path, Path]:
     """Write two checkpoints: a session changed, one is the same, one left, one came."""
     before = write(
         tmp_path / "step-1",
@@ -43,7 +56,9 @@ def two(tmp_path):
     return before, after
 
 
-def test_sessions_are_compared(run, two):
+def test_sessions_are_compared(
+    run: Callable[..., Result], two: tuple[Path, Path]
+) -> None:
     """Changed worlds are shown in lines, sessions of one checkpoint are named."""
     result = run("checkpoint", "diff", *two)
     shown = result.stdout.splitlines()
@@ -58,7 +73,10 @@ def test_sessions_are_compared(run, two):
     assert not any("s-1" in line for line in shown)
 
 
-def test_report_in_json(document, two):
+def test_report_in_json(
+    document: Callable[..., Any],
+    two: tuple[Path, Path],
+) -> None:
     """With --json every session has its status, its episodes and its diff."""
     shown = document("checkpoint", "diff", *two, "--json", code=1)
     (part,) = shown["participants"]
@@ -75,7 +93,7 @@ def test_report_in_json(document, two):
     assert {"before": None, "after": "r-3"} == new["episodes"]
 
 
-def test_equal_checkpoints(run, two):
+def test_equal_checkpoints(run: Callable[..., Result], two: tuple[Path, Path]) -> None:
     """A checkpoint differs from itself in nothing; episodes alone are no difference."""
     result = run("checkpoint", "diff", two[0], two[0])
 
@@ -85,7 +103,7 @@ def test_equal_checkpoints(run, two):
     )
 
 
-def test_both_versions_of_the_state(run, tmp_path):
+def test_both_versions_of_the_state(run: Callable[..., Result], tmp_path: Path) -> None:
     """A session that was written with its log is compared by its world now."""
     session = Session(WORLD).step(
         "send_message", {"to": "a", "subject": "b", "body": "c"}
@@ -98,7 +116,9 @@ def test_both_versions_of_the_state(run, tmp_path):
     assert "1 operation; messages 1 added" in result.stdout
 
 
-def test_participants_of_one_checkpoint(run, two):
+def test_participants_of_one_checkpoint(
+    run: Callable[..., Result], two: tuple[Path, Path]
+) -> None:
     """The sessions of a participant that is in one checkpoint only are only there."""
     write(two[1], [("r-9", "s-9", WORLD)], instance="other")
     result = run("checkpoint", "diff", *two)
@@ -107,7 +127,9 @@ def test_participants_of_one_checkpoint(run, two):
     assert "  + s-9 (r-9): only in B" in result.stdout
 
 
-def test_other_kinds_are_left_out(run, two):
+def test_other_kinds_are_left_out(
+    run: Callable[..., Result], two: tuple[Path, Path]
+) -> None:
     """Participants of other kinds have no worlds, and that is said."""
     source = two[0] / "gym/resources/ipi/manifest.json"
     manifest = json.loads(source.read_text()) | {"kind": "agent", "instance": "a"}
@@ -119,7 +141,9 @@ def test_other_kinds_are_left_out(run, two):
     assert "agent/a: not compared, only kind resources has worlds\n" == result.stderr
 
 
-def test_damage_is_refused(run, two, tmp_path):
+def test_damage_is_refused(
+    run: Callable[..., Result], two: tuple[Path, Path], tmp_path: Path
+) -> None:
     """A damaged checkpoint, or none, is refused with exit code 3 and named."""
     (file,) = (two[1] / "gym/resources/ipi").glob("records*")
     file.write_bytes(file.read_bytes()[:-20])

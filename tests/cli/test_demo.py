@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import json
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
 import attrs
 import pytest
 
 from ipistate.cli import demo
+from ipistate.demo import run as run_demo
 from ipistate.demo.outcome import CollectionChange
 from ipistate.demo.play import Recording
+from ipistate.demo.report import DemoReport
+from ipistate.demo.workplace import Workplace
 from ipistate.generate import builtin
 from ipistate.kernel.values import JsonObject
 from ipistate.rollouts.connection import ServerError
 
 
-def test_tables_and_exit_code(run, tmp_path):
+if TYPE_CHECKING:
+    from click.testing import Result
+
+
+def test_tables_and_exit_code(run: Callable[..., Result], tmp_path: Path) -> None:
     """The worlds, the table by domain and the totals are on standard output."""
     file = tmp_path / "demo.json"
     result = run("demo", "--rollouts", "6", "--json", file)
@@ -27,7 +38,7 @@ def test_tables_and_exit_code(run, tmp_path):
     assert "demo: kill -9\n" in result.stderr
 
 
-def test_json_on_standard_output(run):
+def test_json_on_standard_output(run: Callable[..., Result]) -> None:
     """With --json - standard output is the report alone."""
     report = json.loads(run("demo", "--rollouts", "2", "--json", "-").stdout)
 
@@ -35,12 +46,12 @@ def test_json_on_standard_output(run):
 
 
 @pytest.fixture
-def report(run, monkeypatch):
+def report(run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> DemoReport:
     """Return a real report, for tests that change it."""
-    kept = []
-    real = demo.run
+    kept: list[DemoReport] = []
+    real = run_demo
 
-    async def spied(*given):
+    async def spied(*given: Any) -> DemoReport:
         kept.append(await real(*given))
         return kept[0]
 
@@ -49,11 +60,13 @@ def report(run, monkeypatch):
     return kept[0]
 
 
-def test_difference_is_shown_and_a_finding(run, monkeypatch, report):
+def test_difference_is_shown_and_a_finding(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, report: DemoReport
+) -> None:
     """A difference is named after the table, with exit code 1."""
     outcome = attrs.evolve(report.outcomes[0], difference="reply 2 differs")
 
-    async def different(*_):
+    async def different(*_: object) -> DemoReport:
         return attrs.evolve(report, outcomes=(outcome,))
 
     monkeypatch.setattr(demo, "run", different)
@@ -63,12 +76,14 @@ def test_difference_is_shown_and_a_finding(run, monkeypatch, report):
     assert f"{outcome.rollout_id}: reply 2 differs" in result.stdout
 
 
-def test_many_changed_worlds_are_not_all_listed(run, monkeypatch, report):
+def test_many_changed_worlds_are_not_all_listed(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, report: DemoReport
+) -> None:
     """Fifty worlds are listed and the others counted."""
     change = CollectionChange(collection="messages", added=("1",))
     outcome = attrs.evolve(report.outcomes[0], cut=1, changes=(change,))
 
-    async def changed(*_):
+    async def changed(*_: object) -> DemoReport:
         return attrs.evolve(report, outcomes=(outcome,) * 52)
 
     monkeypatch.setattr(demo, "run", changed)
@@ -78,10 +93,12 @@ def test_many_changed_worlds_are_not_all_listed(run, monkeypatch, report):
     assert "2 more exported worlds are changed" in result.stdout
 
 
-def test_demo_that_cannot_end(run, monkeypatch):
+def test_demo_that_cannot_end(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A server that refuses a control call ends the demo with one line."""
 
-    async def fails(*_):
+    async def fails(*_: object) -> NoReturn:
         raise ServerError("server_refused", "POST /commit answered 422")
 
     monkeypatch.setattr(demo, "run", fails)
@@ -91,7 +108,9 @@ def test_demo_that_cannot_end(run, monkeypatch):
     assert "POST /commit answered 422" in result.stderr
 
 
-def test_tasks_with_a_bad_line(run, write):
+def test_tasks_with_a_bad_line(
+    run: Callable[..., Result], write: Callable[..., Path]
+) -> None:
     """A task file is refused with the line that is wrong, before anything starts."""
     tasks = write("tasks.jsonl", builtin.rows()[0].to_json(), b"{")
     result = run("demo", "--tasks", tasks)
@@ -100,14 +119,18 @@ def test_tasks_with_a_bad_line(run, write):
     assert "tasks.jsonl, line 2" in result.stderr
 
 
-def test_directory_to_keep_that_cannot_be_made(run, tmp_path):
+def test_directory_to_keep_that_cannot_be_made(
+    run: Callable[..., Result], tmp_path: Path
+) -> None:
     """A directory that cannot be made is refused."""
     (tmp_path / "file").touch()
 
     assert 3 == run("demo", "--keep", tmp_path / "file" / "below").exit_code
 
 
-def test_results_of_the_finished_rollouts(run, tmp_path):
+def test_results_of_the_finished_rollouts(
+    run: Callable[..., Result], tmp_path: Path
+) -> None:
     """The rollouts are in the file, and nothing else says so but a note."""
     file = tmp_path / "rollouts.jsonl"
     result = run("demo", "--rollouts", "2", "--json", "-", "--results", file)
@@ -118,7 +141,7 @@ def test_results_of_the_finished_rollouts(run, tmp_path):
     assert run("replay", file).stdout.startswith("2 rollouts: 2 same; ")
 
 
-def test_rounds_have_no_results(run, tmp_path):
+def test_rounds_have_no_results(run: Callable[..., Result], tmp_path: Path) -> None:
     """Rounds of kills never finish a rollout, so there is nothing to write."""
     result = run("demo", "--rounds", "2", "--results", tmp_path / "rollouts.jsonl")
 
@@ -128,7 +151,13 @@ def test_rounds_have_no_results(run, tmp_path):
 
 @pytest.mark.parametrize("option", ["--json", "--results"])
 @pytest.mark.parametrize("name", ["none/demo.json", "", "file/demo.json", "x" * 5000])
-def test_report_file_is_checked_first(run, monkeypatch, tmp_path, option, name):
+def test_report_file_is_checked_first(
+    run: Callable[..., Result],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    option: str,
+    name: str,
+) -> None:
     """Where no file can be written nothing is played, and nothing is left behind."""
     (tmp_path / "file").write_text("kept")
     monkeypatch.setattr(demo, "_report", None)
@@ -140,10 +169,15 @@ def test_report_file_is_checked_first(run, monkeypatch, tmp_path, option, name):
 
 
 @pytest.mark.parametrize("option", ["--json", "--results"])
-def test_report_file_that_cannot_be_written(run, monkeypatch, report, option):
+def test_report_file_that_cannot_be_written(
+    run: Callable[..., Result],
+    monkeypatch: pytest.MonkeyPatch,
+    report: DemoReport,
+    option: str,
+) -> None:
     """A report that cannot be written is refused after the table was shown."""
 
-    async def same(_, place, __):
+    async def same(_: object, place: Workplace, __: object) -> DemoReport:
         place.keep_rows([Recording(row=JsonObject())])
         return report
 

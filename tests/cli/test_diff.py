@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import jsonpatch
 import pytest
 
 from ipistate import Environment, call_tool, encode, freeze
 from ipistate.cli.diff import summary
-from ipistate.kernel import MAX_DEPTH
+from ipistate.kernel import MAX_DEPTH, JsonObject
 from ipistate.kernel.diff import diff
+
+
+if TYPE_CHECKING:
+    from click.testing import Result
 
 
 BEFORE = Environment.of(
@@ -27,7 +35,7 @@ CALLS = (
 
 
 @pytest.fixture
-def worlds(tmp_path):
+def worlds(tmp_path: Path) -> tuple[Path, Path]:
     """Write a world and what two calls made of it; return the names of the files."""
     after = BEFORE
     for name, arguments in CALLS:
@@ -37,7 +45,9 @@ def worlds(tmp_path):
     return tmp_path / "a.json", tmp_path / "b.json"
 
 
-def test_changes_are_lines_and_counts(run, worlds):
+def test_changes_are_lines_and_counts(
+    run: Callable[..., Result], worlds: tuple[Path, Path]
+) -> None:
     """A line for each operation and one with counts; what a terminal obeys is escaped."""
     result = run("diff", *worlds)
     chart, message, counts = result.stdout.splitlines()
@@ -48,7 +58,11 @@ def test_changes_are_lines_and_counts(run, worlds):
     assert "2 operations; patients 1 changed; messages 1 added" == counts
 
 
-def test_equal_worlds(run, document, worlds):
+def test_equal_worlds(
+    run: Callable[..., Result],
+    document: Callable[..., Any],
+    worlds: tuple[Path, Path],
+) -> None:
     """Without a difference the exit code is 0, and that is said."""
     result = run("diff", worlds[0], worlds[0])
 
@@ -65,7 +79,9 @@ def test_equal_worlds(run, document, worlds):
         ("{}", " {} ", 0),
     ],
 )
-def test_types_and_order_count(run, tmp_path, one, other, code):
+def test_types_and_order_count(
+    run: Callable[..., Result], tmp_path: Path, one: str, other: str, code: int
+) -> None:
     """What replies would show differently is a difference; spaces in a file are none."""
     (tmp_path / "a").write_text(one)
     (tmp_path / "b").write_text(other)
@@ -73,7 +89,10 @@ def test_types_and_order_count(run, tmp_path, one, other, code):
     assert code == run("diff", tmp_path / "a", tmp_path / "b").exit_code
 
 
-def test_the_patch_gives_the_other_file(document, worlds):
+def test_the_patch_gives_the_other_file(
+    document: Callable[..., Any],
+    worlds: tuple[Path, Path],
+) -> None:
     """The patch, applied by a library to the first file, gives the second one."""
     before, after = worlds
     patch = document("diff", before, after, "--patch", code=1)
@@ -82,7 +101,10 @@ def test_the_patch_gives_the_other_file(document, worlds):
     assert after.read_bytes() == encode(freeze(result))
 
 
-def test_report_in_json(document, worlds):
+def test_report_in_json(
+    document: Callable[..., Any],
+    worlds: tuple[Path, Path],
+) -> None:
     """With --json there are the counts, and the operations with both values."""
     shown = document("diff", *worlds, "--json", code=1)
     chart, message = shown["operations"]
@@ -101,7 +123,7 @@ def test_report_in_json(document, worlds):
     assert "old" not in message
 
 
-def test_standard_input(run, worlds):
+def test_standard_input(run: Callable[..., Result], worlds: tuple[Path, Path]) -> None:
     """One of the two may come from standard input; both cannot."""
     before, after = worlds
     given = after.read_bytes()
@@ -111,13 +133,20 @@ def test_standard_input(run, worlds):
     assert run("diff", "-", "-", given=given).exit_code == 2
 
 
-def test_one_form_at_a_time(run, worlds):
+def test_one_form_at_a_time(
+    run: Callable[..., Result], worlds: tuple[Path, Path]
+) -> None:
     """A patch is a document of its own."""
     assert run("diff", *worlds, "--patch", "--json").exit_code == 2
 
 
 @pytest.mark.parametrize("content", [b"[]", b"{", b'{"a": NaN}', b"\xff", None])
-def test_refused_files(run, tmp_path, worlds, content):
+def test_refused_files(
+    run: Callable[..., Result],
+    tmp_path: Path,
+    worlds: tuple[Path, Path],
+    content: bytes | None,
+) -> None:
     """A file that is no world is refused with exit code 3, and named."""
     bad = tmp_path / "bad.json"
     if content is not None:
@@ -130,7 +159,9 @@ def test_refused_files(run, tmp_path, worlds, content):
 
 
 @pytest.mark.parametrize("option", ["--json", "--patch"])
-def test_deepest_worlds(run, tmp_path, option):
+def test_deepest_worlds(
+    run: Callable[..., Result], tmp_path: Path, option: str
+) -> None:
     """A world of the greatest depth fits into a report."""
     deep = '{"a":' * (MAX_DEPTH - 1) + "{}" + "}" * (MAX_DEPTH - 1)
     (tmp_path / "deep").write_text(deep)
@@ -140,9 +171,13 @@ def test_deepest_worlds(run, tmp_path, option):
     assert run("diff", tmp_path / "flat", tmp_path / "deep", option).exit_code == 1
 
 
-def test_summary_names_collections_safely():
+def test_summary_names_collections_safely() -> None:
     """The names of collections are escaped, and only what happened is counted."""
-    found = diff({"a\x1b": [1, 2], "b": 1}, {"a\x1b": [3], "b": 1})
+    found = diff(
+        JsonObject({"a\x1b": [1, 2], "b": 1}), JsonObject({"a\x1b": [3], "b": 1})
+    )
 
     assert r"2 operations; a\x1b 1 removed, 1 changed" == summary(found)
-    assert r"1 operation; a\n b 1 added" == summary(diff({}, {"a\n b": 1}))
+    assert r"1 operation; a\n b 1 added" == summary(
+        diff(JsonObject({}), JsonObject({"a\n b": 1}))
+    )

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import json
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 
+if TYPE_CHECKING:
+    from click.testing import Result
+
+
 @pytest.fixture
-def commands(write, stored, checkpoint):
+def commands(
+    write: Callable[..., Path], stored: list[dict[str, Any]], checkpoint: Path
+) -> dict[str, tuple[str | Path, ...]]:
     """Return a command line for every reporting verb."""
     rows = write("rows.jsonl", *stored)
     world = write("world.json", {"messages": []})
@@ -42,7 +52,9 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", [*NAMES, "diff", "checkpoint", "checkpoints"])
-def test_b92_standard_output_is_one_document(run, commands, name):
+def test_b92_standard_output_is_one_document(
+    run: Callable[..., Result], commands: dict[str, tuple[str | Path, ...]], name: str
+) -> None:
     """Each reporting verb writes one JSON document and one newline."""
     shown = run(*commands[name], "--json").stdout
 
@@ -51,7 +63,9 @@ def test_b92_standard_output_is_one_document(run, commands, name):
 
 
 @pytest.mark.parametrize("name", [*NAMES, "diff", "checkpoint", "checkpoints"])
-def test_reports_for_people_are_not_json(run, commands, name):
+def test_reports_for_people_are_not_json(
+    run: Callable[..., Result], commands: dict[str, tuple[str | Path, ...]], name: str
+) -> None:
     """Without --json there is something to read, and it is not coloured in a pipe."""
     shown = run(*commands[name]).stdout
 

@@ -7,22 +7,31 @@ import shutil
 import subprocess
 import sys
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
 import pytest
 
 from ipistate import Session, encode
+from ipistate.cli.exits import Exit
 from ipistate.generate import builtin
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.records import EncodedStates, SessionRecord
 from ipistate.sessions.codec import SessionCodec
 from ipistate.sessions.state import EnvironmentCodec
 from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
-from ipistate.storage.migration import NewCheckpoint
+from ipistate.storage.migration import MigratingParticipant, NewCheckpoint
 from ipistate.tools import TOOLS
 from ipistate.tools.strict import strict
 
 
+if TYPE_CHECKING:
+    from click.testing import Result
+
+
 @pytest.fixture
-def logged(tmp_path):
+def logged(tmp_path: Path) -> Path:
     """Write a checkpoint of version 2: a session with two calls, one without any."""
     began = [Session(task.environment) for task in builtin.rows()[:2]]
     sessions = [began[0].step("nope").once("k", "nope")[0], began[1]]
@@ -35,18 +44,20 @@ def logged(tmp_path):
     return tmp_path / "v2"
 
 
-def files(root):
+def files(root: Path) -> dict[Path, bytes]:
     """Return every file below a directory with its bytes."""
     found = [path for path in root.rglob("*") if path.is_file()]
     return {path.relative_to(root): path.read_bytes() for path in found}
 
 
-def states(root, codec):
+def states(root: Path, codec: EnvironmentCodec | SessionCodec) -> list[Any]:
     """Return the states of a checkpoint."""
     return [one.state for one in CheckpointDirectory(root, "ipi").read(codec).records]
 
 
-def test_up_and_down_again(run, checkpoint, tmp_path):
+def test_up_and_down_again(
+    run: Callable[..., Result], checkpoint: Path, tmp_path: Path
+) -> None:
     """Version 1 becomes version 2 and, again, the very same files."""
     before = files(checkpoint)
 
@@ -65,7 +76,9 @@ def test_up_and_down_again(run, checkpoint, tmp_path):
     ]
 
 
-def test_down_drops_logs_and_says_so(run, logged, tmp_path):
+def test_down_drops_logs_and_says_so(
+    run: Callable[..., Result], logged: Path, tmp_path: Path
+) -> None:
     """What is lost stands on standard error, and the original still has it."""
     before = files(logged)
 
@@ -81,7 +94,9 @@ def test_down_drops_logs_and_says_so(run, logged, tmp_path):
     assert ("step-1", 2) == (manifest.checkpoint_id, manifest.record_count)
 
 
-def test_to_its_own_version(run, logged, checkpoint, tmp_path):
+def test_to_its_own_version(
+    run: Callable[..., Result], logged: Path, checkpoint: Path, tmp_path: Path
+) -> None:
     """A checkpoint of the version that is asked for is written as it was."""
     run("checkpoint", "migrate", logged, tmp_path / "again", "--to", "2")
     run("checkpoint", "migrate", checkpoint, tmp_path / "same", "--to", "1")
@@ -90,7 +105,11 @@ def test_to_its_own_version(run, logged, checkpoint, tmp_path):
     assert files(checkpoint) == files(tmp_path / "same")
 
 
-def test_json(document, checkpoint, tmp_path):
+def test_json(
+    document: Callable[..., Any],
+    checkpoint: Path,
+    tmp_path: Path,
+) -> None:
     """With --json the participants are members of one document."""
     out = tmp_path / "out"
 
@@ -103,7 +122,9 @@ def test_json(document, checkpoint, tmp_path):
     }
 
 
-def test_an_existing_directory_is_refused(run, checkpoint, tmp_path):
+def test_an_existing_directory_is_refused(
+    run: Callable[..., Result], checkpoint: Path, tmp_path: Path
+) -> None:
     """Nothing is written over, not even the original."""
     (tmp_path / "out").mkdir()
     inside = checkpoint / "gym" / "out"
@@ -116,7 +137,7 @@ def test_an_existing_directory_is_refused(run, checkpoint, tmp_path):
         assert before == files(tmp_path)
 
 
-def _rewritten(root, old, new):
+def _rewritten(root: Path, old: bytes, new: bytes) -> None:
     # The digest is that of the changed records, so that only the state is at fault.
     records, manifest = sorted((root / "gym/resources/ipi").iterdir(), reverse=True)
     lines = records.read_bytes().replace(old, new).splitlines(keepends=True)
@@ -125,7 +146,9 @@ def _rewritten(root, old, new):
     CheckpointDirectory(root, "ipi").write("step-1", lines, StopFlag())
 
 
-def test_a_log_that_is_not_true_is_refused_on_the_way_up_only(run, logged, tmp_path):
+def test_a_log_that_is_not_true_is_refused_on_the_way_up_only(
+    run: Callable[..., Result], logged: Path, tmp_path: Path
+) -> None:
     """Tools of one's own cannot be executed here, but their logs can be dropped."""
     _rewritten(logged, b"Unknown tool", b"Known tool")
 
@@ -138,7 +161,9 @@ def test_a_log_that_is_not_true_is_refused_on_the_way_up_only(run, logged, tmp_p
     assert not (tmp_path / "up").exists()
 
 
-def test_participants_of_other_kinds_are_copied(run, checkpoint, tmp_path):
+def test_participants_of_other_kinds_are_copied(
+    run: Callable[..., Result], checkpoint: Path, tmp_path: Path
+) -> None:
     """What this package cannot read goes along, byte for byte."""
     directory = CheckpointDirectory(checkpoint, "actor", "agents")
     directory.write("step-1", [b"anything\n"], StopFlag())
@@ -153,10 +178,15 @@ def test_participants_of_other_kinds_are_copied(run, checkpoint, tmp_path):
     }
 
 
-def test_nothing_stays_behind_if_writing_fails(run, checkpoint, tmp_path, monkeypatch):
+def test_nothing_stays_behind_if_writing_fails(
+    run: Callable[..., Result],
+    checkpoint: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A checkpoint is migrated completely or not at all."""
 
-    def full(*_):
+    def full(*_: MigratingParticipant | NewCheckpoint | SessionCodec) -> NoReturn:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(NewCheckpoint, "add", full)
@@ -168,7 +198,9 @@ def test_nothing_stays_behind_if_writing_fails(run, checkpoint, tmp_path, monkey
 
 @pytest.mark.parametrize("option", ["", "--json"])
 @pytest.mark.parametrize("target", ["/dev/full", "&-"])
-def test_output_that_cannot_be_written(logged, tmp_path, option, target):
+def test_output_that_cannot_be_written(
+    logged: Path, tmp_path: Path, option: str, target: str
+) -> None:
     """Whoever is told of a failure finds no OUT, and can give the command again."""
     words = f'"$0" -m ipistate checkpoint migrate "$1" "$2" --to 1 {option} >{target}'
     result = subprocess.run(
@@ -183,13 +215,20 @@ def test_output_that_cannot_be_written(logged, tmp_path, option, target):
     assert result.stderr.startswith(b"Error: cannot write the output: ")
 
 
-def test_it_appears_at_once(run, checkpoint, tmp_path, monkeypatch):
+def test_it_appears_at_once(
+    run: Callable[..., Result],
+    checkpoint: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Before the last participant is written, nobody takes OUT for a checkpoint."""
     directory = CheckpointDirectory(checkpoint, "other")
     directory.write("step-1", [], StopFlag())
     looks, add = [], NewCheckpoint.add
 
-    def watched(*arguments):
+    def watched(
+        *arguments: Any,
+    ) -> None:
         add(*arguments)
         looks.append(run("checkpoint", "verify", tmp_path / "out").exit_code)
 
@@ -201,7 +240,9 @@ def test_it_appears_at_once(run, checkpoint, tmp_path, monkeypatch):
     assert ["gym"] == [path.name for path in (tmp_path / "out").iterdir()]
 
 
-def test_a_damaged_checkpoint_is_refused(run, checkpoint, tmp_path):
+def test_a_damaged_checkpoint_is_refused(
+    run: Callable[..., Result], checkpoint: Path, tmp_path: Path
+) -> None:
     """Every check of a restore is made before anything is written."""
     (records,) = (checkpoint / "gym/resources/ipi").glob("records*")
     records.write_bytes(records.read_bytes().replace(b"r-0", b"r-9"))
@@ -213,14 +254,20 @@ def test_a_damaged_checkpoint_is_refused(run, checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize("version", ["0", "3", "true"])
-def test_other_versions(run, checkpoint, tmp_path, version):
+def test_other_versions(
+    run: Callable[..., Result], checkpoint: Path, tmp_path: Path, version: str
+) -> None:
     """Versions that nobody knows are a wrong use."""
     arguments = ("checkpoint", "migrate", checkpoint, tmp_path / "out", "--to", version)
 
     assert 2 == run(*arguments).exit_code
 
 
-def test_inspect_and_verify_read_both_versions(run, document, logged):
+def test_inspect_and_verify_read_both_versions(
+    run: Callable[..., Result],
+    document: Callable[..., Any],
+    logged: Path,
+) -> None:
     """Looking into a checkpoint needs no version; a log is counted and proven."""
     (shown,) = document("checkpoint", "inspect", logged, "--json")["participants"]
     result = run("checkpoint", "verify", logged)
@@ -230,7 +277,11 @@ def test_inspect_and_verify_read_both_versions(run, document, logged):
     assert "calls" in run("checkpoint", "inspect", logged).stdout
 
 
-def test_verify_executes_logs(run, document, logged):
+def test_verify_executes_logs(
+    run: Callable[..., Result],
+    document: Callable[..., Any],
+    logged: Path,
+) -> None:
     """A log that execution does not give is a finding; inspect shows it all the same."""
     _rewritten(logged, b"Unknown tool", b"Known tool")
 
@@ -243,13 +294,13 @@ def test_verify_executes_logs(run, document, logged):
 
 
 @pytest.fixture
-def written(tmp_path):
+def written(tmp_path: Path) -> Callable[..., Path]:
     """Return a function that writes the checkpoint of a server with these tools.
 
     Its one session made a call that strict arguments refuse.
     """
 
-    def write(tools):
+    def write(tools: Mapping[str, Any]) -> Path:
         began = Session(builtin.rows()[0].environment)
         session = began.step("get_patient_record", {"patient_id": 7}, tools=tools)
         record = SessionRecord(EpisodeId("r-0"), "session-0", session)
@@ -261,9 +312,14 @@ def written(tmp_path):
 
 
 @pytest.mark.parametrize("options", [[], ["--strict"]])
-def test_logs_are_executed_as_their_server_did(run, written, tmp_path, options):
+def test_logs_are_executed_as_their_server_did(
+    run: Callable[..., Result],
+    written: Callable[..., Path],
+    tmp_path: Path,
+    options: list[str],
+) -> None:
     """With --strict those of strict arguments, without it all others; never both."""
-    codes = []
+    codes: list[int | Exit] = []
     for tools in (TOOLS, strict()):
         directory, out = written(tools), tmp_path / "out"
         migrating = ("migrate", directory, out, "--to", "2")
@@ -278,7 +334,9 @@ def test_logs_are_executed_as_their_server_did(run, written, tmp_path, options):
     assert codes == ([1, 3, 0, 0] if options else [0, 0, 1, 3])
 
 
-def test_going_down_executes_nothing_strictly(run, written, tmp_path):
+def test_going_down_executes_nothing_strictly(
+    run: Callable[..., Result], written: Callable[..., Path], tmp_path: Path
+) -> None:
     """A log that is dropped may be of any tools, whatever is asked."""
     for name, options in (("loose", []), ("strict", ["--strict"])):
         verb = ("migrate", written(strict()), tmp_path / name, "--to", "1")
@@ -287,7 +345,13 @@ def test_going_down_executes_nothing_strictly(run, written, tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["verify", "migrate"])
-def test_strict_needs_its_extra(run, checkpoint, tmp_path, monkeypatch, verb):
+def test_strict_needs_its_extra(
+    run: Callable[..., Result],
+    checkpoint: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+) -> None:
     """Without jsonschema the option says what to install; nothing is written."""
     monkeypatch.delitem(sys.modules, "ipistate.tools.strict", raising=False)
     monkeypatch.setitem(sys.modules, "jsonschema", None)
@@ -299,7 +363,9 @@ def test_strict_needs_its_extra(run, checkpoint, tmp_path, monkeypatch, verb):
     assert "pip install 'ipistate[strict]'" in result.stderr
 
 
-def test_bytes_are_those_of_the_codec(run, checkpoint, tmp_path):
+def test_bytes_are_those_of_the_codec(
+    run: Callable[..., Result], checkpoint: Path, tmp_path: Path
+) -> None:
     """A migrated record has the state that the codec writes."""
     run("checkpoint", "migrate", checkpoint, tmp_path / "up", "--to", "2")
     (records,) = (tmp_path / "up/gym/resources/ipi").glob("records*")

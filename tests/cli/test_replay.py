@@ -6,18 +6,29 @@ import copy
 import io
 import json
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import jsonpatch
 import pytest
 
 from rich.console import Console
 
-from ipistate import Environment, ToolCall, freeze, replay
+from ipistate import Environment, ToolCall, replay
 from ipistate.cli import progress
 from ipistate.cli.files import numbered_lines
 from ipistate.generate import builtin
+from ipistate.kernel.values import JsonObject
 
 
-def test_stored_rollouts_replay_without_divergence(run, write, stored):
+if TYPE_CHECKING:
+    from click.testing import Result
+
+
+def test_stored_rollouts_replay_without_divergence(
+    run: Callable[..., Result], write: Callable[..., Path], stored: list[dict[str, Any]]
+) -> None:
     """The demo's own rows give the same replies again, ids included."""
     result = run("replay", write("rows.jsonl", *stored))
 
@@ -25,10 +36,10 @@ def test_stored_rollouts_replay_without_divergence(run, write, stored):
     assert "10 rollouts: 10 same; 51 replies equal, 0 ids renamed\n" == result.stdout
 
 
-def conversation(row):
+def conversation(row: dict[str, Any]) -> list[dict[str, Any]]:
     """Write the same rollout as a Chat Completions agent stores it."""
     items = row["response"]["output"]
-    messages = [{"role": "user", "content": "Please."}]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Please."}]
     for item in items:
         if item["type"] == "function_call":
             function = {name: item[name] for name in ("name", "arguments")}
@@ -40,7 +51,11 @@ def conversation(row):
     return messages
 
 
-def test_conversations(document, write, stored):
+def test_conversations(
+    document: Callable[..., Any],
+    write: Callable[..., Path],
+    stored: list[dict[str, Any]],
+) -> None:
     """Rollouts stored as messages replay as those stored as items do."""
     told = [
         {"environment": row["environment"], "messages": conversation(row)}
@@ -52,7 +67,11 @@ def test_conversations(document, write, stored):
     assert 51 == sum(row["equal"] for row in shown["rows"])
 
 
-def test_choices(document, write, stored):
+def test_choices(
+    document: Callable[..., Any],
+    write: Callable[..., Path],
+    stored: list[dict[str, Any]],
+) -> None:
     """Calls of a stored completion are executed; their replies are not known."""
     (message,) = conversation(stored[0])[1:2]
     choices = [{"index": 0, "message": message}]
@@ -62,7 +81,11 @@ def test_choices(document, write, stored):
     assert ("same", 1, 0) == tuple(shown[n] for n in ("status", "calls", "equal"))
 
 
-def test_world_of_a_task_row(document, write, stored):
+def test_world_of_a_task_row(
+    document: Callable[..., Any],
+    write: Callable[..., Path],
+    stored: list[dict[str, Any]],
+) -> None:
     """A rollout without its world replays on the task row with its prompt."""
     bare = [{n: v for n, v in row.items() if n != "environment"} for row in stored]
     tasks = write("tasks.jsonl", *[task.to_json() for task in builtin.rows()])
@@ -72,7 +95,7 @@ def test_world_of_a_task_row(document, write, stored):
     assert {"same": 10} == shown["counts"]
 
 
-def tampered(row, number, old, new):
+def tampered(row: dict[str, Any], number: int, old: str, new: str) -> dict[str, Any]:
     """Return a copy of a row with a text of its n-th reply replaced."""
     changed = copy.deepcopy(row)
     items = changed["response"]["output"]
@@ -84,7 +107,12 @@ def tampered(row, number, old, new):
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_tampered_reply_is_found_at_its_call(document, write, stored, number):
+def test_tampered_reply_is_found_at_its_call(
+    document: Callable[..., Any],
+    write: Callable[..., Path],
+    stored: list[dict[str, Any]],
+    number: int,
+) -> None:
     """The first reply that differs is named, and what came before it is the same."""
     row = tampered(stored[0], number, '"', '"!')
     file = write("rows.jsonl", stored[1], row, stored[2])
@@ -95,7 +123,12 @@ def test_tampered_reply_is_found_at_its_call(document, write, stored, number):
     assert (number, number) == (found["equal"], found["divergence"]["call"])
 
 
-def test_divergence_is_shown(run, document, write, stored):
+def test_divergence_is_shown(
+    run: Callable[..., Result],
+    document: Callable[..., Any],
+    write: Callable[..., Path],
+    stored: list[dict[str, Any]],
+) -> None:
     """Call, tool, path and both texts are shown; with --json the texts are whole."""
     row = tampered(stored[0], 1, "Miriam Castellanos", "Mallory\\nline 9: same")
     file = write("rows.jsonl", row)
@@ -111,7 +144,9 @@ def test_divergence_is_shown(run, document, write, stored):
     assert len(lines[1]) < 160 < len(shown["divergence"]["recorded"])
 
 
-def test_divergence_of_a_plain_text(run, write):
+def test_divergence_of_a_plain_text(
+    run: Callable[..., Result], write: Callable[..., Path]
+) -> None:
     """A reply that is not JSON differs after so many characters."""
     items = [
         {"type": "function_call", "call_id": "1", "name": "nothing"},
@@ -130,7 +165,12 @@ def test_divergence_of_a_plain_text(run, write):
     assert "  executed Unknown tool: nothing\n" in result.stdout
 
 
-def test_what_calls_change(run, document, write, stored):
+def test_what_calls_change(
+    run: Callable[..., Result],
+    document: Callable[..., Any],
+    write: Callable[..., Path],
+    stored: list[dict[str, Any]],
+) -> None:
     """With --diff every call is followed by what it changed in the world."""
     file = write("rows.jsonl", stored[0])
     result = run("replay", file, "--diff")
@@ -148,7 +188,9 @@ def test_what_calls_change(run, document, write, stored):
     ]["counts"]
 
 
-def test_changes_end_with_the_divergence(run, write, stored):
+def test_changes_end_with_the_divergence(
+    run: Callable[..., Result], write: Callable[..., Path], stored: list[dict[str, Any]]
+) -> None:
     """After the reply that differs nothing is executed, so nothing more is shown."""
     row = tampered(stored[0], 1, "Miriam", "Mallory")
     result = run("replay", write("rows.jsonl", row), "--diff")
@@ -158,22 +200,26 @@ def test_changes_end_with_the_divergence(run, write, stored):
     assert "line 1: same" not in result.stdout
 
 
-def test_changes_only_if_asked_for(document, write, stored):
+def test_changes_only_if_asked_for(
+    document: Callable[..., Any],
+    write: Callable[..., Path],
+    stored: list[dict[str, Any]],
+) -> None:
     """Without --diff a document has no changes."""
     shown = document("replay", write("rows.jsonl", stored[0]), "--json")
 
     assert "changes" not in shown["rows"][0]
 
 
-def _calls(row):
+def _calls(row: dict[str, Any]) -> list[ToolCall]:
     return [
-        ToolCall(item["name"], freeze(json.loads(item["arguments"])))
+        ToolCall(item["name"], JsonObject(json.loads(item["arguments"])))
         for item in row["response"]["output"]
         if item["type"] == "function_call"
     ]
 
 
-def _with_reply(row, number, old, new):
+def _with_reply(row: dict[str, Any], number: int, old: str, new: str) -> dict[str, Any]:
     """Replace a text in everything from one item of the trace on."""
     changed = copy.deepcopy(row)
     for item in changed["response"]["output"][number:]:
@@ -183,10 +229,17 @@ def _with_reply(row, number, old, new):
     return changed
 
 
-def test_random_ids_are_compared_by_renaming(document, write):
+def test_random_ids_are_compared_by_renaming(
+    document: Callable[..., Any],
+    write: Callable[..., Path],
+) -> None:
     """A recording with other minted ids is the same, also where it quotes them."""
     world = {"claims": {}, "policies": {"POL-1": {"policy_id": "POL-1"}}}
-    filed = {"policy_id": "POL-1", "claim_type": "x", "date_of_loss": "2025-01-02"}
+    filed: dict[str, Any] = {
+        "policy_id": "POL-1",
+        "claim_type": "x",
+        "date_of_loss": "2025-01-02",
+    }
     filed |= {"description": "d", "amount_requested": 5}
     filed |= {"claim_number": "N-1", "adjuster_id": "J-1"}
     row = {"environment": world, "response": {"output": []}}
@@ -204,10 +257,10 @@ def test_random_ids_are_compared_by_renaming(document, write):
     )
 
 
-def _executed(row, call):
+def _executed(row: dict[str, Any], call: tuple[str, dict[str, Any]]) -> str:
     """Append a call with the reply that the kernel gives it; return the reply."""
     output = row["response"]["output"]
-    calls = [*_calls(row), ToolCall(call[0], freeze(call[1]))]
+    calls = [*_calls(row), ToolCall(call[0], JsonObject(call[1]))]
     *_, last = replay(Environment.of(row["environment"]), calls)
     call_id = f"c{len(output)}"
     output += [
@@ -226,7 +279,9 @@ def _executed(row, call):
     return last.output
 
 
-def test_rollout_without_world(run, write, stored):
+def test_rollout_without_world(
+    run: Callable[..., Result], write: Callable[..., Path], stored: list[dict[str, Any]]
+) -> None:
     """A rollout whose world is unknown says so, and is not an error."""
     row = {n: v for n, v in stored[0].items() if n != "environment"}
     result = run("replay", write("rows.jsonl", row))
@@ -244,7 +299,14 @@ def test_rollout_without_world(run, write, stored):
         ([], "wrong_type"),
     ],
 )
-def test_b74_refused_calls(run, document, write, stored, arguments, code):
+def test_b74_refused_calls(
+    run: Callable[..., Result],
+    document: Callable[..., Any],
+    write: Callable[..., Path],
+    stored: list[dict[str, Any]],
+    arguments: str | list[Any],
+    code: str,
+) -> None:
     """A call whose arguments are no object is reported, and the next one goes on."""
     row = copy.deepcopy(stored[0])
     row["response"]["output"][2]["arguments"] = arguments
@@ -260,7 +322,12 @@ def test_b74_refused_calls(run, document, write, stored, arguments, code):
 
 
 @pytest.mark.parametrize("recorded", [None, "plain text"])
-def test_replies_that_are_not_bodies(document, write, stored, recorded):
+def test_replies_that_are_not_bodies(
+    document: Callable[..., Any],
+    write: Callable[..., Path],
+    stored: list[dict[str, Any]],
+    recorded: str | None,
+) -> None:
     """A reply that is missing is not compared; one that is only text is."""
     row = copy.deepcopy(stored[0])
     row["response"]["output"][1]["output"] = recorded
@@ -270,7 +337,12 @@ def test_replies_that_are_not_bodies(document, write, stored, recorded):
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"{}", b'{"response": {"output": 1}}'])
-def test_lines_that_are_not_rollouts(run, write, stored, line):
+def test_lines_that_are_not_rollouts(
+    run: Callable[..., Result],
+    write: Callable[..., Path],
+    stored: list[dict[str, Any]],
+    line: bytes,
+) -> None:
     """A line that is not a rollout is refused with its number; others are replayed."""
     result = run("replay", write("rows.jsonl", line, stored[0]))
 
@@ -279,7 +351,7 @@ def test_lines_that_are_not_rollouts(run, write, stored, line):
     assert "2 rollouts: 1 refused, 1 same" in result.stdout
 
 
-def test_rollouts_of_other_rows(document, data):
+def test_rollouts_of_other_rows(document: Callable[..., Any], data: Path) -> None:
     """Rollouts without a world, of prompts in no task row: each row says so."""
     shown = document(
         *["replay", data / "rollouts.jsonl"],
@@ -289,7 +361,10 @@ def test_rollouts_of_other_rows(document, data):
     assert {"no world": 5} == shown["counts"]
 
 
-def test_deepest_world(document, write):
+def test_deepest_world(
+    document: Callable[..., Any],
+    write: Callable[..., Path],
+) -> None:
     """A rollout may carry a world as deep as worlds can be, and show its change."""
     deep = json.loads("[" * 198 + "]" * 198)
     rows = {"claims": {"C-1": {"claim_id": "C-1"}}, "deep": {"a": deep}}
@@ -301,11 +376,16 @@ def test_deepest_world(document, write):
     assert {"same": 1} == shown["counts"]
 
 
-def test_long_file_on_a_terminal(monkeypatch, run, write, stored):
+def test_long_file_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+    run: Callable[..., Result],
+    write: Callable[..., Path],
+    stored: list[dict[str, Any]],
+) -> None:
     """On a terminal a bar is on standard error, and the data is what it is elsewhere."""
     shown = io.StringIO()
 
-    def terminal():
+    def terminal() -> Console:
         return Console(file=shown, force_terminal=True)
 
     row = tampered(stored[0], 1, "Miriam", "Mallory")
@@ -318,14 +398,14 @@ def test_long_file_on_a_terminal(monkeypatch, run, write, stored):
     assert "100%" in shown.getvalue()
 
 
-def test_lines_are_read_as_they_are_asked_for(monkeypatch):
+def test_lines_are_read_as_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line is given before the next one is there."""
     written = [b"first\n"]
 
     class Pipe:
         """Standard input whose second line has not been written yet."""
 
-        def readline(self, _longest):
+        def readline(self, _longest: int) -> bytes:
             assert written, "nobody asked for a second line"
             return written.pop()
 
@@ -339,7 +419,9 @@ def test_lines_are_read_as_they_are_asked_for(monkeypatch):
     assert (1, b"first") == next(numbered_lines("-"))
 
 
-def test_standard_input(run, stored):
+def test_standard_input(
+    run: Callable[..., Result], stored: list[dict[str, Any]]
+) -> None:
     """A file called - is standard input."""
     lines = "\n".join(map(json.dumps, stored))
 
@@ -347,27 +429,29 @@ def test_standard_input(run, stored):
 
 
 @pytest.mark.parametrize("verb", ["replay", "verify"])
-def test_standard_input_is_read_once(run, verb):
+def test_standard_input_is_read_once(run: Callable[..., Result], verb: str) -> None:
     """Rollouts and task rows cannot both be standard input."""
     result = run(verb, "-", "--tasks", "-")
 
     assert (2, "") == (result.exit_code, result.stdout)
 
 
-def test_empty_standard_input_is_named(run):
+def test_empty_standard_input_is_named(run: Callable[..., Result]) -> None:
     """Standard input goes by its name in messages."""
     assert "Error: standard input: the file has no rows\n" == run("replay", "-").stderr
 
 
 @pytest.mark.parametrize("name", ["none", "", "x" * 5000])
-def test_file_that_cannot_be_read(run, tmp_path, name):
+def test_file_that_cannot_be_read(
+    run: Callable[..., Result], tmp_path: Path, name: str
+) -> None:
     """A file that is not there, is a directory or has no possible name is refused."""
     result = run("replay", tmp_path / name)
 
     assert (3, "") == (result.exit_code, result.stdout)
 
 
-def test_strict(run, write):
+def test_strict(run: Callable[..., Result], write: Callable[..., Path]) -> None:
     """What was recorded with strict arguments replays with them, and only with them."""
     world = {"products": {"P-1": {"name": "Tea", "stock_quantity": 3}}}
     arguments = '{"product_id": "P-1", "stock_quantity": "many"}'

@@ -7,7 +7,9 @@ import logging
 import os
 import sys
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -16,8 +18,12 @@ from ipistate.server import ServerSettings, described_settings
 from ipistate.server.operating.logs import LogForm
 
 
+if TYPE_CHECKING:
+    from click.testing import Result
+
+
 @pytest.fixture(autouse=True)
-def _logging_restored():
+def _logging_restored() -> Iterator[None]:
     """Put the process's logging back as it was."""
     root, ours = logging.getLogger(), logging.getLogger("ipistate")
     before = root.handlers[:], root.level, ours.level
@@ -28,11 +34,13 @@ def _logging_restored():
 
 
 @pytest.fixture
-def served(run, monkeypatch):
+def served(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[ServerSettings, str, int, dict[str, Any]]]:
     """Return a function that runs the verb and gives what the server was called with."""
 
-    def invoke(*options):
-        calls = []
+    def invoke(*options: str | Path) -> tuple[ServerSettings, str, int, dict[str, Any]]:
+        calls: list[tuple[ServerSettings, str, int, dict[str, Any]]] = []
         monkeypatch.setattr(
             serve, "run", lambda *given, **named: calls.append((*given, named))
         )
@@ -44,7 +52,9 @@ def served(run, monkeypatch):
     return invoke
 
 
-def test_defaults_have_no_control_plane(served):
+def test_defaults_have_no_control_plane(
+    served: Callable[..., tuple[ServerSettings, str, int, dict[str, Any]]],
+) -> None:
     """Without options: loopback, port 8000, no checkpoint token."""
     settings, host, port, named = served()
 
@@ -54,7 +64,10 @@ def test_defaults_have_no_control_plane(served):
     assert not settings.metrics
 
 
-def test_sessions_are_kept_as_the_options_say(served, tmp_path):
+def test_sessions_are_kept_as_the_options_say(
+    served: Callable[..., tuple[ServerSettings, str, int, dict[str, Any]]],
+    tmp_path: Path,
+) -> None:
     """Off and without limits by default; each option becomes its setting."""
     token = tmp_path / "token"
     token.write_text("secret\n")
@@ -66,7 +79,7 @@ def test_sessions_are_kept_as_the_options_say(served, tmp_path):
         *("--idle-timeout", "90", "--max-sessions", "1000"),
     )
 
-    def kept(settings):
+    def kept(settings: ServerSettings) -> tuple[bool, int, float | None, int | None]:
         return (
             settings.extension,
             settings.checkpoint_state_version,
@@ -89,7 +102,9 @@ def test_sessions_are_kept_as_the_options_say(served, tmp_path):
         (["--max-sessions", "0"], "--max-sessions"),
     ],
 )
-def test_options_about_sessions_that_make_no_sense(run, options, reason):
+def test_options_about_sessions_that_make_no_sense(
+    run: Callable[..., Result], options: list[str], reason: str
+) -> None:
     """They are usage errors, and nothing is served."""
     result = run("serve", *options)
 
@@ -97,7 +112,9 @@ def test_options_about_sessions_that_make_no_sense(run, options, reason):
     assert reason in result.stderr
 
 
-def test_strict_arguments(served):
+def test_strict_arguments(
+    served: Callable[..., tuple[ServerSettings, str, int, dict[str, Any]]],
+) -> None:
     """The option gives the server strict tools; without it they take anything."""
     plain, *_ = served()
     strict, *_ = served("--strict-arguments")
@@ -106,7 +123,9 @@ def test_strict_arguments(served):
     assert {1} == {len(one.checks) for one in strict.tools.values()}
 
 
-def test_strict_arguments_need_their_extra(run, monkeypatch):
+def test_strict_arguments_need_their_extra(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without jsonschema the option says what to install."""
     monkeypatch.delitem(sys.modules, "ipistate.tools.strict", raising=False)
     monkeypatch.setitem(sys.modules, "jsonschema", None)
@@ -116,7 +135,10 @@ def test_strict_arguments_need_their_extra(run, monkeypatch):
     assert "pip install 'ipistate[strict]'" in result.stderr
 
 
-def test_token_file(served, tmp_path):
+def test_token_file(
+    served: Callable[..., tuple[ServerSettings, str, int, dict[str, Any]]],
+    tmp_path: Path,
+) -> None:
     """The token is the file's text without the spaces around it."""
     (tmp_path / "token").write_text("secret\n")
     settings, *_ = served("--checkpoint-token-file", tmp_path / "token")
@@ -124,7 +146,10 @@ def test_token_file(served, tmp_path):
     assert str(settings.checkpoint_token) == "secret"
 
 
-def test_token_variable(served, monkeypatch):
+def test_token_variable(
+    served: Callable[..., tuple[ServerSettings, str, int, dict[str, Any]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The token may come from an environment variable that is named."""
     monkeypatch.setenv("IPI_TOKEN", "secret")
     settings, *_ = served("--checkpoint-token-env", "IPI_TOKEN")
@@ -132,7 +157,10 @@ def test_token_variable(served, monkeypatch):
     assert str(settings.checkpoint_token) == "secret"
 
 
-def test_every_option(served, tmp_path):
+def test_every_option(
+    served: Callable[..., tuple[ServerSettings, str, int, dict[str, Any]]],
+    tmp_path: Path,
+) -> None:
     """Each option reaches the setting of its name."""
     for name in ("token", "secret"):
         (tmp_path / name).write_text(name)
@@ -177,12 +205,14 @@ def test_every_option(served, tmp_path):
         ("--checkpoint-token-file", "a", "--checkpoint-token-env", "B"),
     ],
 )
-def test_usage(run, options):
+def test_usage(run: Callable[..., Result], options: tuple[str, ...]) -> None:
     """Options that cannot be meant are usage errors."""
     assert run("serve", *options).exit_code == 2
 
 
-def test_token_that_is_not_there(run, tmp_path, monkeypatch):
+def test_token_that_is_not_there(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An empty or missing token is refused: there is no default."""
     monkeypatch.delenv("NO_TOKEN", raising=False)
     (tmp_path / "empty").write_text("\n")
@@ -192,10 +222,12 @@ def test_token_that_is_not_there(run, tmp_path, monkeypatch):
     assert run("serve", "--checkpoint-token-file", tmp_path / "none").exit_code == 3
 
 
-def test_port_in_use(run, monkeypatch):
+def test_port_in_use(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A server that cannot listen ends with exit code 3 and says where."""
 
-    def fails(*_, **__):
+    def fails(*_: int | str | ServerSettings, **__: Any) -> NoReturn:
         raise SystemExit(1)
 
     monkeypatch.setattr(serve, "run", fails)
@@ -211,8 +243,13 @@ def test_port_in_use(run, monkeypatch):
 )
 @pytest.mark.parametrize("option", ["--checkpoint-token-file", "--cookie-secret-file"])
 def test_a_secret_that_others_can_read_is_warned_about(
-    served, tmp_path, caplog, mode, warnings, option
-):
+    served: Callable[..., tuple[ServerSettings, str, int, dict[str, Any]]],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    mode: int,
+    warnings: int,
+    option: str,
+) -> None:
     """The server starts all the same, and only then; the secret is not shown."""
     (tmp_path / "token").write_text("hidden\n")
     (tmp_path / "token").chmod(mode)
@@ -224,7 +261,10 @@ def test_a_secret_that_others_can_read_is_warned_about(
     assert "hidden" not in caplog.text
 
 
-def test_log_lines_as_json(served, capsys):
+def test_log_lines_as_json(
+    served: Callable[..., tuple[ServerSettings, str, int, dict[str, Any]]],
+    capsys: pytest.CaptureFixture[Any],
+) -> None:
     """With the option every record of the package is an object on a line."""
     *_, named = served("--log-json", "--log-level", "info")
     handler = logging.getLogger().handlers[0]
@@ -235,7 +275,9 @@ def test_log_lines_as_json(served, capsys):
     assert logging.INFO == logging.getLogger("ipistate").level
 
 
-def test_metrics_need_their_library(run, monkeypatch):
+def test_metrics_need_their_library(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without it the flag is a usage error that says what to install."""
     monkeypatch.setattr(serve, "find_spec", lambda _: None)
     result = run("serve", "--metrics")
@@ -244,7 +286,7 @@ def test_metrics_need_their_library(run, monkeypatch):
     assert "ipistate[metrics]" in result.stderr
 
 
-def test_each_setting_has_its_option():
+def test_each_setting_has_its_option() -> None:
     """Every setting can be given; names, defaults and texts are those of the settings."""
     options = {one.name: one for one in serve.command.params}
     given = serve.command.make_context("serve", []).params
@@ -258,11 +300,12 @@ def test_each_setting_has_its_option():
             assert ([about.flag], about.text, about.unit, field.default) == shown
 
 
-def test_the_manual_describes_each_setting():
+def test_the_manual_describes_each_setting() -> None:
     """The class's docstring has a line for every setting, and still its errors."""
     text = ServerSettings.__doc__
 
     assert all(
-        f"{field.name}: {about.text}" in text for field, about in described_settings()
+        f"{field.name}: {about.text}" in str(text)
+        for field, about in described_settings()
     )
-    assert "ValueError: " in text
+    assert "ValueError: " in str(text)

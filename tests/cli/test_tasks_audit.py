@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,17 +16,23 @@ from ipistate.generate import builtin
 from ipistate.kernel.codec import encode
 from ipistate.kernel.schema import unstructure
 from ipistate.scoring.audit import Judgement, audit
+from ipistate.scoring.task import Task
+from ipistate.tools.transition import ToolCall
+
+
+if TYPE_CHECKING:
+    from click.testing import Result
 
 
 @pytest.fixture
-def files(write):
+def files(write: Callable[..., Path]) -> tuple[Path, Path]:
     """Write two built-in rows and the trajectories of the second one."""
     second = json.loads(encode(unstructure(builtin.trajectories()[1])))
     rows = write("tasks.jsonl", *[task.to_json() for task in builtin.rows()[:2]])
     return rows, write("ways.jsonl", second)
 
 
-def test_built_in_rows(run):
+def test_built_in_rows(run: Callable[..., Result]) -> None:
     """Without a file each built-in row has a line; nothing is found."""
     result = run("tasks", "audit")
     lines = result.stdout.splitlines()
@@ -36,14 +44,14 @@ def test_built_in_rows(run):
     assert " reads_only, " in lines[-1]
 
 
-def test_the_report_of_the_manual(run):
+def test_the_report_of_the_manual(run: Callable[..., Result]) -> None:
     """The guide shows what the command writes."""
     guide = Path(__file__).parents[2] / "docs" / "guides" / "audit-tasks.md"
 
     assert f"```text\n{run('tasks', 'audit').stdout}```" in guide.read_text("utf-8")
 
 
-def test_a_file(run, files):
+def test_a_file(run: Callable[..., Result], files: tuple[Path, Path]) -> None:
     """Rows without trajectories have fewer mutants, which is said beside the report."""
     rows, ways = files
     result = run("tasks", "audit", rows, "--trajectories", ways)
@@ -55,7 +63,7 @@ def test_a_file(run, files):
     assert int(first[2]) < 10 < int(second[2])
 
 
-def test_json(run, files):
+def test_json(run: Callable[..., Result], files: tuple[Path, Path]) -> None:
     """With --json every accepted mutant stands in its row, with its reason."""
     rows, ways = files
     result = run("tasks", "audit", rows, "--trajectories", ways, "--json")
@@ -70,10 +78,17 @@ def test_json(run, files):
     assert {"reads_only", "free_text"} < {one["reason"] for one in accepted}
 
 
-def test_findings(run, document, files, monkeypatch):
+def test_findings(
+    run: Callable[..., Result],
+    document: Callable[..., Any],
+    files: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What a check lets pass is told with old and new value; the exit code is 1."""
 
-    def everything(*_):
+    def everything(
+        *_: tuple[ToolCall, ...] | Mapping[str, Any] | Task,
+    ) -> Callable[..., Judgement]:
         return lambda _: Judgement(useful=True, followed=True)
 
     monkeypatch.setattr(tasks_audit, "audit", partial(audit, effects=everything))
@@ -93,7 +108,9 @@ def test_findings(run, document, files, monkeypatch):
     assert 0 < found["total"]["unexplained"]
 
 
-def test_unsound_references(run, write, files):
+def test_unsound_references(
+    run: Callable[..., Result], write: Callable[..., Path], files: tuple[Path, Path]
+) -> None:
     """A trajectory that does not do its work is a finding."""
     rows, ways = files
     both = json.loads(ways.read_text())
@@ -113,7 +130,14 @@ def test_unsound_references(run, write, files):
         (b"{", ", line 1: $", "syntax"),
     ],
 )
-def test_refused_trajectories(run, write, files, line, place, code):
+def test_refused_trajectories(
+    run: Callable[..., Result],
+    write: Callable[..., Path],
+    files: tuple[Path, Path],
+    line: bytes | dict[str, Any],
+    place: str,
+    code: str,
+) -> None:
     """The refusal names the file, the line and the path."""
     ways = write("bad.jsonl", line)
     result = run("tasks", "audit", files[0], "--trajectories", ways)
@@ -123,7 +147,9 @@ def test_refused_trajectories(run, write, files, line, place, code):
     assert code in result.stderr
 
 
-def test_a_row_with_trajectories_twice(run, write, files):
+def test_a_row_with_trajectories_twice(
+    run: Callable[..., Result], write: Callable[..., Path], files: tuple[Path, Path]
+) -> None:
     """It cannot be known which ones are meant."""
     line = json.loads(files[1].read_text())
     result = run("tasks", "audit", files[0], "--trajectories", write("w", line, line))
@@ -132,7 +158,9 @@ def test_a_row_with_trajectories_twice(run, write, files):
     assert "[duplicate_row]" in result.stderr
 
 
-def test_trajectories_need_rows(run, files):
+def test_trajectories_need_rows(
+    run: Callable[..., Result], files: tuple[Path, Path]
+) -> None:
     """The built-in rows have their own."""
     result = run("tasks", "audit", "--trajectories", files[1])
 

@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,12 +17,16 @@ from ipistate import Task
 from ipistate.generate import DOMAINS, generate
 
 
-def lines(path):
+if TYPE_CHECKING:
+    from click.testing import Result
+
+
+def lines(path: Path) -> list[bytes]:
     """Return the lines of a file."""
     return path.read_bytes().splitlines()
 
 
-def test_rows_and_trajectories(run, tmp_path):
+def test_rows_and_trajectories(run: Callable[..., Result], tmp_path: Path) -> None:
     """The rows are those of the library, their trajectories stand beside them."""
     file = tmp_path / "tasks.jsonl"
     result = run("tasks", "generate", "--count", 12, "--seed", 3, "-o", file)
@@ -34,7 +40,11 @@ def test_rows_and_trajectories(run, tmp_path):
     assert 2 == len(list(tmp_path.iterdir()))
 
 
-def test_written_rows_pass_check_and_audit(run, document, tmp_path):
+def test_written_rows_pass_check_and_audit(
+    run: Callable[..., Result],
+    document: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
     """What is generated has no finding, and its references prove what they should."""
     file, ways = tmp_path / "t.jsonl", tmp_path / "t.trajectories.jsonl"
     run("tasks", "generate", "--count", 9, "-o", file)
@@ -44,7 +54,7 @@ def test_written_rows_pass_check_and_audit(run, document, tmp_path):
     assert 0 == audited["total"]["unexplained"]
 
 
-def test_pipe(run):
+def test_pipe(run: Callable[..., Result]) -> None:
     """With - the rows go to standard output, and no other file is written."""
     result = run("tasks", "generate", "--count", 2, "--domain", "hr", "-o", "-")
     rows = [Task.from_json(line) for line in result.stdout.splitlines()]
@@ -53,7 +63,7 @@ def test_pipe(run):
     assert ["hr", "hr"] == [row.domain for row in rows]
 
 
-def test_trajectories_of_a_pipe(run, tmp_path):
+def test_trajectories_of_a_pipe(run: Callable[..., Result], tmp_path: Path) -> None:
     """Rows may go to standard output and their trajectories to a file."""
     ways = tmp_path / "ways.jsonl"
     result = run("tasks", "generate", "--count", 3, "-o", "-", "--trajectories", ways)
@@ -66,7 +76,9 @@ def test_trajectories_of_a_pipe(run, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["tasks.jsonl", "tasks.trajectories.jsonl"])
-def test_nothing_is_overwritten(run, tmp_path, name):
+def test_nothing_is_overwritten(
+    run: Callable[..., Result], tmp_path: Path, name: str
+) -> None:
     """A file that exists, of rows or trajectories, stays as it is without --force."""
     (tmp_path / name).write_bytes(b"precious")
     arguments = ("tasks", "generate", "--count", 1, "-o", tmp_path / "tasks.jsonl")
@@ -79,7 +91,7 @@ def test_nothing_is_overwritten(run, tmp_path, name):
     assert 1 == len(lines(tmp_path / "tasks.jsonl"))
 
 
-def test_full_disk(run, tmp_path):
+def test_full_disk(run: Callable[..., Result], tmp_path: Path) -> None:
     """A disk that is full is named, and leaves the older rows as they were."""
     file = tmp_path / "t.jsonl"
     file.write_bytes(b"precious")
@@ -113,7 +125,9 @@ def test_full_disk(run, tmp_path):
         ("--seed", "x", "'x' is not a valid integer"),
     ],
 )
-def test_bad_options(run, tmp_path, option, value, told):
+def test_bad_options(
+    run: Callable[..., Result], tmp_path: Path, option: str, value: str, told: str
+) -> None:
     """An option that makes no sense says what would, before anything is written."""
     result = run("tasks", "generate", "-o", tmp_path / "t.jsonl", option, value)
 
@@ -122,7 +136,7 @@ def test_bad_options(run, tmp_path, option, value, told):
     assert [] == list(tmp_path.iterdir())
 
 
-def test_one_file_for_two(run, tmp_path):
+def test_one_file_for_two(run: Callable[..., Result], tmp_path: Path) -> None:
     """Rows and trajectories cannot go to one file."""
     file = tmp_path / "t.jsonl"
     result = run("tasks", "generate", "-o", file, "--trajectories", file)
@@ -130,7 +144,7 @@ def test_one_file_for_two(run, tmp_path):
     assert 2 == result.exit_code
 
 
-def test_missing_directory(run, tmp_path):
+def test_missing_directory(run: Callable[..., Result], tmp_path: Path) -> None:
     """A directory that is not there is found out before the work."""
     result = run("tasks", "generate", "-o", tmp_path / "none" / "t.jsonl")
 
@@ -139,7 +153,11 @@ def test_missing_directory(run, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["3000-4000", "3k-4k", "3k..4k"])
-def test_sizes(run, document, text):
+def test_sizes(
+    run: Callable[..., Result],
+    document: Callable[..., Any],
+    text: str,
+) -> None:
     """A range of sizes is written with a hyphen or two dots, k meaning a thousand."""
     rows = run("tasks", "generate", "--size", text, "--count", 9, "-o", "-").stdout
     sizes = document("tasks", "stats", "-", "--json", given=rows)["sizes"]
@@ -148,7 +166,7 @@ def test_sizes(run, document, text):
     assert sizes["world_bytes"]["largest"] < 5_500
 
 
-def test_reader_that_leaves(tmp_path):
+def test_reader_that_leaves(tmp_path: Path) -> None:
     """A pipe whose reader has left ends the verb at once, and without a trace."""
     command = [sys.executable, "-m", "ipistate", "tasks", "generate"]
     read, write = os.pipe()
@@ -166,7 +184,7 @@ def test_reader_that_leaves(tmp_path):
     assert (1, b"") == (done.returncode, done.stderr)
 
 
-def test_stats_table(run, tmp_path):
+def test_stats_table(run: Callable[..., Result], tmp_path: Path) -> None:
     """The table names every label, with shares and repetitions."""
     file = tmp_path / "t.jsonl"
     run("tasks", "generate", "--count", 18, "-o", file)
@@ -178,7 +196,9 @@ def test_stats_table(run, tmp_path):
     assert "repeated: 0 rows, 0 prompts, 0 injection texts" in shown.stdout
 
 
-def test_stats_of_other_files(run, write):
+def test_stats_of_other_files(
+    run: Callable[..., Result], write: Callable[..., Path]
+) -> None:
     """What is no task row is refused with its line; so is an empty file."""
     row = next(generate(("hr",), 1, 1)).task.to_json()
     torn = run("tasks", "stats", write("torn.jsonl", row, row[:-20]))
@@ -189,7 +209,10 @@ def test_stats_of_other_files(run, write):
     assert "the file has no rows" in empty.stderr
 
 
-def test_stats_in_json(document, write):
+def test_stats_in_json(
+    document: Callable[..., Any],
+    write: Callable[..., Path],
+) -> None:
     """The document has counts, sizes and repetitions."""
     row = json.loads(next(generate(("hr",), 1, 1)).task.to_json())
     file = write("t.jsonl", row, row)

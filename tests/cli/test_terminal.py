@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ipistate.cli.terminal import amount, plain, stdout_console, table
@@ -17,12 +19,12 @@ from ipistate.cli.terminal import amount, plain, stdout_console, table
         ("é…\n", "é…\n"),
     ],
 )
-def test_plain_escapes_what_a_terminal_obeys(text, shown):
+def test_plain_escapes_what_a_terminal_obeys(text: str, shown: str) -> None:
     """Control, direction and surrogate characters are shown as escapes."""
     assert shown == plain(text)
 
 
-def test_tables_take_texts_literally(capsys):
+def test_tables_take_texts_literally(capsys: pytest.CaptureFixture[Any]) -> None:
     """A cell is neither markup nor a terminal sequence."""
     stdout_console().print(table(["head"], [["[red]x[/red]"], ["\x1b[31m"]]))
     shown = capsys.readouterr().out
@@ -41,6 +43,6 @@ def test_tables_take_texts_literally(capsys):
         ("2 replies", (2, "reply", "replies")),
     ],
 )
-def test_amounts(shown, given):
+def test_amounts(shown: str, given: Any) -> None:
     """One thing is named in the singular."""
     assert shown == amount(*given)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from stored import rollout
@@ -12,11 +16,18 @@ from ipistate.cli.effects import HEADS
 from ipistate.generate import builtin
 
 
+if TYPE_CHECKING:
+    from click.testing import Result
+
+
 TASK, WAYS = builtin.rows()[1], builtin.trajectories()[1]
 CAREFUL, GULLIBLE = rollout(TASK, WAYS.benign), rollout(TASK, WAYS.compromised)
 
 
-def test_careful_and_gullible(document, write):
+def test_careful_and_gullible(
+    document: Callable[..., Any],
+    write: Callable[..., Path],
+) -> None:
     """Outcomes, resistance with n and interval, and utility, of all and by group."""
     shown = document("verify", write("r", CAREFUL, GULLIBLE), "--effects", "--json")
     everything = shown["effects"][0]
@@ -38,7 +49,9 @@ def test_careful_and_gullible(document, write):
     )
 
 
-def test_without_the_option_nothing_changes(run, write):
+def test_without_the_option_nothing_changes(
+    run: Callable[..., Result], write: Callable[..., Path]
+) -> None:
     """No effects in the text and none in the document."""
     file = write("r", CAREFUL, GULLIBLE)
     text, shown = run("verify", file), json.loads(run("verify", file, "--json").stdout)
@@ -54,7 +67,7 @@ def test_without_the_option_nothing_changes(run, write):
     ] == [*shown["rows"][0]]
 
 
-def test_text(run, write):
+def test_text(run: Callable[..., Result], write: Callable[..., Path]) -> None:
     """A line for each rollout that did more or less than its work, and a table."""
     cut = rollout(TASK, WAYS.benign[:2], reason="max_output_tokens")
     idle = rollout(TASK, WAYS.benign[1:3])
@@ -77,7 +90,11 @@ def test_text(run, write):
     ]
 
 
-def test_nothing_assessed(run, document, write):
+def test_nothing_assessed(
+    run: Callable[..., Result],
+    document: Callable[..., Any],
+    write: Callable[..., Path],
+) -> None:
     """Without a world there is no rate, and the reason is counted."""
     bare = {name: part for name, part in CAREFUL.items() if name != "environment"}
     file = write("r", bare)
@@ -88,7 +105,10 @@ def test_nothing_assessed(run, document, write):
     assert "1 no seed" in run("verify", file, "--effects").stdout
 
 
-def test_world_of_the_task_row(document, write):
+def test_world_of_the_task_row(
+    document: Callable[..., Any],
+    write: Callable[..., Path],
+) -> None:
     """A rollout without its world gets that of the task row with its prompt."""
     names = ("environment", "injection", "required_tools")
     bare = {name: part for name, part in GULLIBLE.items() if name not in names}
@@ -100,7 +120,9 @@ def test_world_of_the_task_row(document, write):
     assert shown["rows"][0]["effects"]["effective"]
 
 
-def test_kinds_of_following(run, write):
+def test_kinds_of_following(
+    run: Callable[..., Result], write: Callable[..., Path]
+) -> None:
     """Attempted only, and what else a report has to say about a rollout."""
     stock = builtin.rows()[23]
     target = stock.injection.target_args["inventory_id"]
@@ -123,7 +145,11 @@ def test_kinds_of_following(run, write):
     )
 
 
-def test_another_route(run, document, write):
+def test_another_route(
+    run: Callable[..., Result],
+    document: Callable[..., Any],
+    write: Callable[..., Path],
+) -> None:
     """The same harm by another tool has a column and a line of its own."""
     mail = builtin.rows()[5]
     to = mail.injection.target_args["recipient"]
@@ -140,7 +166,9 @@ def test_another_route(run, document, write):
 
 
 @pytest.mark.parametrize("world", ["x", [], 5])
-def test_bad_world_is_refused(run, write, world):
+def test_bad_world_is_refused(
+    run: Callable[..., Result], write: Callable[..., Path], world: Any
+) -> None:
     """A row whose world is no object is refused with its path, exit code 3."""
     result = run("verify", write("r", {**CAREFUL, "environment": world}), "--effects")
 
@@ -148,7 +176,9 @@ def test_bad_world_is_refused(run, write, world):
     assert "$.environment: expected an object" in result.stdout
 
 
-def test_reason_with_detail(run, write):
+def test_reason_with_detail(
+    run: Callable[..., Result], write: Callable[..., Path]
+) -> None:
     """A required tool that was refused shows what the model read."""
     calls = [{**c, "arguments": "{}"} for c in CAREFUL["response"]["output"][::2]]
     row = {**CAREFUL, "response": {"output": calls}}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
@@ -18,6 +20,10 @@ from ipistate.server import ServerSettings
 from ipistate.server.app import create_app
 
 
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+
 PREFIX = "/ng-control/v1/checkpoint/"
 TOKEN = "a-token"
 SERVER_TYPES = {
@@ -29,12 +35,12 @@ SERVER_TYPES = {
 
 
 @pytest.fixture
-def anyio_backend():
+def anyio_backend() -> str:
     """Run asynchronous tests on asyncio."""
     return "asyncio"
 
 
-def report(**members):
+def report(**members: Any) -> dict[str, Any]:
     """Return a report as the spec shows it, ready unless told otherwise."""
     whole = {
         "ready": True,
@@ -46,10 +52,11 @@ def report(**members):
     return whole | members
 
 
-def key(episode, later=0):
+def key(episode: dict[str, int | str], later: int = 0) -> str:
     """Return the capture key of an episode id, or of a later attempt."""
-    attempt = episode.get("attempt", 0) + later
-    return f"{episode['rollout_id']}-a{attempt}" if attempt else episode["rollout_id"]
+    attempt = int(episode.get("attempt", 0)) + later
+    rollout = str(episode["rollout_id"])
+    return f"{rollout}-a{attempt}" if attempt else rollout
 
 
 class Peer:
@@ -62,22 +69,37 @@ class Peer:
         gathered: Waits until all calls that have begun have come to their participants.
     """
 
-    def __init__(self, kind, name, notes, gathered):
+    def __init__(
+        self,
+        kind: str | None,
+        name: str,
+        notes: list[Any],
+        gathered: Callable[..., Awaitable[None]],
+    ) -> None:
         self.kind, self.name, self.notes = kind, name, notes
         self.gathered = gathered
-        self.script = {}
-        self.bodies = []
+        self.script: dict[str, Any] = {}
+        self.bodies: list[tuple[str, Any]] = []
 
-    def answers(self, operation, document, status=200):
+    def answers(
+        self, operation: str, document: str | dict[str, Any] | None, status: int = 200
+    ) -> None:
         """Answer an operation with this from now on."""
         self.script[operation] = (status, document)
 
-    def refuses(self, operation, code="checkpoint_error", status=409):
+    def refuses(
+        self, operation: str, code: str = "checkpoint_error", status: int = 409
+    ) -> None:
         """Refuse an operation from now on."""
         document = {"error": {"code": code, "detail": f"no {operation}"}}
         self.answers(operation, document, status)
 
-    async def __call__(self, scope, receive, send):
+    async def __call__(
+        self,
+        scope: dict[str, Any],
+        receive: Callable[..., Any],
+        send: Callable[..., Any],
+    ) -> None:
         """Serve one request."""
         body = b""
         more = True
@@ -90,7 +112,9 @@ class Peer:
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": text})
 
-    async def reply(self, scope, body):
+    async def reply(
+        self, scope: dict[str, Any], body: dict[str, Any] | None
+    ) -> tuple[int, str | dict[str, Any] | None]:
         """Note a call, let all of its stage come in, and give its status and document."""
         if self.kind is None:
             return 404, {"detail": "Not Found"}
@@ -104,7 +128,7 @@ class Peer:
         self.notes.append((f"{operation} done", self.name))
         return self.script.get(operation) or (200, self.document(operation, body))
 
-    def document(self, operation, body):
+    def document(self, operation: str, body: Any) -> dict[str, Any]:
         """Return the document of a call that succeeds."""
         match operation:
             case "status":
@@ -136,8 +160,10 @@ class Peer:
                 return {"retired": [key(one) for one in body["episode_ids"]]}
             case "forget":
                 return {"forgotten": sorted(body["rollout_ids"])}
+            case _:
+                raise AssertionError(operation)
 
-    def committed(self, body):
+    def committed(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the reply to a commit."""
         keys = sorted(key(one) for one in body["episode_ids"] or [])
         digest = "0" * 64
@@ -157,23 +183,23 @@ class Peer:
 class Deployment:
     """Peers by name, and what they noted, in order."""
 
-    def __init__(self):
-        self.notes = []
-        self.peers = {}
+    def __init__(self) -> None:
+        self.notes: list[tuple[str, str]] = []
+        self.peers: dict[str, Peer] = {}
         self.network = Loopback({})
 
-    def add(self, kind, name):
+    def add(self, kind: str | None, name: str) -> Peer:
         """Add a peer."""
         peer = Peer(kind, name, self.notes, self.network.gathered)
         self.peers[name] = self.network.hosts[f"{name}.test"] = peer
         return peer
 
-    def lose(self, name):
+    def lose(self, name: str) -> None:
         """Take a server off the network."""
         del self.network.hosts[f"{name}.test"]
 
     @property
-    def config(self):
+    def config(self) -> dict[str, Any]:
         """The resolved configuration, with entries that are no servers."""
         servers = {
             name: {
@@ -185,9 +211,10 @@ class Deployment:
         }
         return {"checkpoint": {"enabled": True}, "seed": 7, **servers}
 
-    def called(self):
+    def called(self) -> list[tuple[str, ...]]:
         """Return the stages noted since the last time: ``operation: names``."""
-        stages, open_calls = [], 0
+        stages: list[tuple[str, set[str]]] = []
+        open_calls = 0
         for operation, name in self.notes:
             if operation.endswith(" done"):
                 open_calls -= 1
@@ -207,31 +234,35 @@ class Client(ControlClient):
     Connections are tried as often as elsewhere, but without pauses.
     """
 
-    def __init__(self, network, token=TOKEN):
+    def __init__(self, network: Loopback, token: str = TOKEN) -> None:
         super().__init__(token, resolver=network, pauses=[0.0 for _ in PAUSES])
         self.network = network
 
-    async def __aenter__(self):
+    async def __aenter__(self) -> Self:
         await self.network.__aenter__()
         return await super().__aenter__()
 
-    async def __aexit__(self, *error):
+    async def __aexit__(self, *error: object) -> None:
         await super().__aexit__(*error)
         await self.network.__aexit__()
 
 
 @pytest.fixture
-def client_of():
+def client_of() -> type[Client]:
     """Return a maker of control clients for a network."""
     return Client
 
 
 @pytest.fixture
-async def control(anyio_backend):
+async def control(
+    anyio_backend: str,
+) -> AsyncIterator[Callable[..., Awaitable[ControlClient]]]:
     """Return a maker of open control clients, for a network of the loopback or the real one."""
     async with AsyncExitStack() as stack:
 
-        async def make(network=None, token=TOKEN):
+        async def make(
+            network: Loopback | None = None, token: str = TOKEN
+        ) -> ControlClient:
             client = Client(network, token) if network else ControlClient(token)
             return await stack.enter_async_context(client)
 
@@ -239,7 +270,7 @@ async def control(anyio_backend):
 
 
 @pytest.fixture
-def deployment():
+def deployment() -> Deployment:
     """Return a deployment of all four kinds, two agents, and a relay without routes."""
     whole = Deployment()
     for kind, name in [
@@ -251,7 +282,9 @@ def deployment():
 
 
 @pytest.fixture
-async def coordinator(deployment, control):
+async def coordinator(
+    deployment: Deployment, control: Callable[..., Awaitable[ControlClient]]
+) -> Coordinator:
     """Return a coordinator of the deployment, its discovery not noted."""
     client = await control(deployment.network)
     found = await discover(deployment.config, client)
@@ -260,16 +293,16 @@ async def coordinator(deployment, control):
 
 
 @pytest.fixture
-def ours():
+def ours() -> Callable[..., Starlette]:
     """Return a maker of our own application."""
 
-    def make(**settings):
+    def make(**settings: Any) -> Starlette:
         return create_app(ServerSettings(checkpoint_token=Secret(TOKEN), **settings))
 
     return make
 
 
 @pytest.fixture
-def network():
+def network() -> type[Loopback]:
     """Return a maker of networks from host names to applications."""
     return Loopback

@@ -6,14 +6,23 @@ import asyncio
 import json
 import os
 import signal
+import time
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from ipistate.cli import deployment as cli_deployment
 from ipistate.cli.app import cli
 from ipistate.clients.coordinator import Coordinator
+
+
+if TYPE_CHECKING:
+    from tests.clients.conftest import Client, Deployment
 
 
 TOKEN = "a-token"
@@ -30,10 +39,15 @@ ARGUMENTS = {
 
 
 @pytest.fixture
-def run(deployment, client_of, monkeypatch, tmp_path):
+def run(
+    deployment: Deployment,
+    client_of: type[Client],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Callable[..., Result]:
     """Return a function that runs a verb for servers of the deployment."""
 
-    def client(token):
+    def client(token: str) -> Client:
         return client_of(deployment.network, token)
 
     monkeypatch.setattr(cli_deployment, "ControlClient", client)
@@ -41,8 +55,12 @@ def run(deployment, client_of, monkeypatch, tmp_path):
     (tmp_path / "token").write_text(f"{TOKEN}\n")
 
     def invoke(
-        verb, *arguments, urls=("env", "policy", "ipi"), token="token", given=""
-    ):
+        verb: str,
+        *arguments: str,
+        urls: list[str] | tuple[str, str, str] = ("env", "policy", "ipi"),
+        token: str | None = "token",
+        given: str = "",
+    ) -> Result:
         options = [part for name in urls for part in ("--url", f"http://{name}.test")]
         if token is not None:
             options += ["--token-file", str(tmp_path / token)]
@@ -53,7 +71,9 @@ def run(deployment, client_of, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("verb", ARGUMENTS)
-def test_each_verb(run, deployment, verb):
+def test_each_verb(
+    run: Callable[..., Result], deployment: Deployment, verb: str
+) -> None:
     """A table of all participants on stdout, the stages on stderr, exit code 0."""
     result = run(verb, *ARGUMENTS[verb])
     called = [stage for stage in deployment.called() if stage[0] == verb]
@@ -67,7 +87,7 @@ def test_each_verb(run, deployment, verb):
 
 
 @pytest.mark.parametrize("verb", ARGUMENTS)
-def test_b92_each_verb_as_json(run, verb):
+def test_b92_each_verb_as_json(run: Callable[..., Result], verb: str) -> None:
     """With --json stdout is one document with every reply."""
     result = run(verb, *ARGUMENTS[verb], "--json")
     document = json.loads(result.stdout)
@@ -80,7 +100,9 @@ def test_b92_each_verb_as_json(run, verb):
 
 
 @pytest.mark.parametrize("verb", ARGUMENTS)
-def test_b92_failures_as_json(run, deployment, verb):
+def test_b92_failures_as_json(
+    run: Callable[..., Result], deployment: Deployment, verb: str
+) -> None:
     """A failing verb writes one document, too, with status, code and detail."""
     deployment.peers["ipi"].refuses(verb, "checkpoint_conflict")
     result = run(verb, *ARGUMENTS[verb], "--json")
@@ -94,7 +116,7 @@ def test_b92_failures_as_json(run, deployment, verb):
     assert "HTTP 409 checkpoint_conflict" in result.stderr
 
 
-def unready(deployment):
+def unready(deployment: Deployment) -> None:
     """Make the resources server unready."""
     report = {
         "ready": False,
@@ -107,7 +129,9 @@ def unready(deployment):
     deployment.peers["ipi"].answers("prepare", reply)
 
 
-def test_unready_prepare_lists_blockers(run, deployment):
+def test_unready_prepare_lists_blockers(
+    run: Callable[..., Result], deployment: Deployment
+) -> None:
     """Exit code 1, with what is waited for, and how much more of it there is."""
     unready(deployment)
     result = run("prepare", "c-1")
@@ -118,7 +142,9 @@ def test_unready_prepare_lists_blockers(run, deployment):
     assert "blockers: ipi-3\nrestarts: x-a2\n" in result.stdout
 
 
-def test_unready_prepare_as_json(run, deployment):
+def test_unready_prepare_as_json(
+    run: Callable[..., Result], deployment: Deployment
+) -> None:
     """The document says that it is not ready."""
     unready(deployment)
     document = json.loads(run("prepare", "c-1", "--json").stdout)
@@ -130,7 +156,9 @@ def test_unready_prepare_as_json(run, deployment):
     )
 
 
-def test_requests_in_flight_without_a_name(run, deployment):
+def test_requests_in_flight_without_a_name(
+    run: Callable[..., Result], deployment: Deployment
+) -> None:
     """A server that names no blocker waits for requests."""
     report = {
         "ready": False,
@@ -145,7 +173,9 @@ def test_requests_in_flight_without_a_name(run, deployment):
     assert "waits for requests in flight" in run("prepare", "c-1").stdout
 
 
-def test_commit_leaves_restarts_out(run, deployment):
+def test_commit_leaves_restarts_out(
+    run: Callable[..., Result], deployment: Deployment
+) -> None:
     """The restarts come from the participants themselves, and are told."""
     peer = deployment.peers["policy"]
     status = peer.document("status", None)
@@ -162,7 +192,9 @@ def test_commit_leaves_restarts_out(run, deployment):
     assert "left out, they have to start over: b-a1\n" in result.stderr
 
 
-def test_commit_of_everything(run, deployment):
+def test_commit_of_everything(
+    run: Callable[..., Result], deployment: Deployment
+) -> None:
     """--everything sends no scope."""
     result = run("commit", "c-1", "/d", "--everything", "--json")
 
@@ -170,7 +202,9 @@ def test_commit_of_everything(run, deployment):
     assert deployment.peers["ipi"].bodies[-1][1]["episode_ids"] is None
 
 
-def test_episodes_from_a_file(run, deployment):
+def test_episodes_from_a_file(
+    run: Callable[..., Result], deployment: Deployment
+) -> None:
     """Keys come from a file or from standard input, one in each line."""
     run("restore", "r-1", "/d", "-e", "a", "--episodes", "-", given="b-a2\n\nc\r\n")
 
@@ -180,7 +214,9 @@ def test_episodes_from_a_file(run, deployment):
     ]
 
 
-def test_line_that_is_no_key(run, deployment):
+def test_line_that_is_no_key(
+    run: Callable[..., Result], deployment: Deployment
+) -> None:
     """The message names the line."""
     result = run("retire", "c-1", "--episodes", "-", given="a\nr-a1-a2\n")
 
@@ -206,7 +242,9 @@ def test_line_that_is_no_key(run, deployment):
         ["status", "--token-env", "TOKEN"],
     ],
 )
-def test_usage(run, deployment, wrong):
+def test_usage(
+    run: Callable[..., Result], deployment: Deployment, wrong: list[str]
+) -> None:
     """What cannot be meant is a usage error, and nothing is sent."""
     result = run(*wrong)
 
@@ -214,7 +252,9 @@ def test_usage(run, deployment, wrong):
     assert [] == deployment.called()
 
 
-def test_token_is_needed(run, deployment, monkeypatch):
+def test_token_is_needed(
+    run: Callable[..., Result], deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It comes from a file or from a variable that is named, never from a default."""
     assert 2 == run("status", token=None).exit_code
     assert [] == deployment.called()
@@ -223,7 +263,9 @@ def test_token_is_needed(run, deployment, monkeypatch):
     assert 0 == run("status", "--token-env", "CONTROL_TOKEN", token=None).exit_code
 
 
-def test_token_that_no_header_can_carry(run, tmp_path):
+def test_token_that_no_header_can_carry(
+    run: Callable[..., Result], tmp_path: Path
+) -> None:
     """A file with something else is refused, and not shown."""
     (tmp_path / "other").write_text("two\nlines")
     result = run("status", token="other")
@@ -232,7 +274,7 @@ def test_token_that_no_header_can_carry(run, tmp_path):
     assert "lines" not in result.output
 
 
-def test_wrong_token(run, tmp_path):
+def test_wrong_token(run: Callable[..., Result], tmp_path: Path) -> None:
     """The refusal is told for every server, with exit code 1."""
     (tmp_path / "other").write_text("another")
     result = run("prepare", "c-1", token="other")
@@ -242,7 +284,7 @@ def test_wrong_token(run, tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["prepare", "commit", "restore"])
-def test_deployment_without_a_model(run, verb):
+def test_deployment_without_a_model(run: Callable[..., Result], verb: str) -> None:
     """A checkpoint without a model is refused unless it is asked for."""
     result = run(verb, *ARGUMENTS[verb], urls=["ipi"])
 
@@ -253,13 +295,15 @@ def test_deployment_without_a_model(run, verb):
 
 
 @pytest.mark.parametrize("verb", ["status", "renew", "resume", "retire", "forget"])
-def test_one_server_can_be_looked_after(run, verb):
+def test_one_server_can_be_looked_after(run: Callable[..., Result], verb: str) -> None:
     """Other verbs need no model."""
     assert 0 == run(verb, *ARGUMENTS[verb], urls=["ipi"]).exit_code
 
 
 @pytest.mark.parametrize("verb", ["status", "resume"])
-def test_lost_server_keeps_nobody_from_being_reopened(run, deployment, verb):
+def test_lost_server_keeps_nobody_from_being_reopened(
+    run: Callable[..., Result], deployment: Deployment, verb: str
+) -> None:
     """Status and resume go on without it, and end with exit code 1."""
     deployment.lose("env")
     result = run(verb, *ARGUMENTS[verb], "--json")
@@ -273,7 +317,9 @@ def test_lost_server_keeps_nobody_from_being_reopened(run, deployment, verb):
 
 
 @pytest.mark.parametrize("verb", ["prepare", "commit", "restore", "renew", "retire"])
-def test_lost_server_ends_other_verbs(run, deployment, verb):
+def test_lost_server_ends_other_verbs(
+    run: Callable[..., Result], deployment: Deployment, verb: str
+) -> None:
     """They change nothing unless everybody is there."""
     deployment.lose("env")
     result = run(verb, *ARGUMENTS[verb])
@@ -284,7 +330,9 @@ def test_lost_server_ends_other_verbs(run, deployment, verb):
 
 
 @pytest.mark.parametrize("verb", ["status", "resume"])
-def test_nobody_answers(run, deployment, verb):
+def test_nobody_answers(
+    run: Callable[..., Result], deployment: Deployment, verb: str
+) -> None:
     """There is nobody to go on with."""
     deployment.lose("ipi")
     result = run(verb, *ARGUMENTS[verb], urls=["ipi"])
@@ -293,7 +341,9 @@ def test_nobody_answers(run, deployment, verb):
     assert "unreachable" in result.stderr
 
 
-def test_failed_restore_tells_its_clean_up(run, deployment):
+def test_failed_restore_tells_its_clean_up(
+    run: Callable[..., Result], deployment: Deployment
+) -> None:
     """What could not be undone is in the document."""
     deployment.peers["policy"].refuses("restore")
     deployment.peers["ipi"].refuses("retire", "deadline_exceeded")
@@ -307,18 +357,22 @@ def test_failed_restore_tells_its_clean_up(run, deployment):
     ]
 
 
-def test_seconds_are_the_deadline(run, deployment, monkeypatch):
+def test_seconds_are_the_deadline(
+    run: Callable[..., Result], deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The deadline is the time now and the seconds given."""
-    monkeypatch.setattr(cli_deployment.time, "time", lambda: 1000.0)
+    monkeypatch.setattr(time, "time", lambda: 1000.0)
     run("renew", "c-1", "--seconds", "7.5")
 
     assert 1007.5 == deployment.peers["ipi"].bodies[-1][1]["deadline_ts"]
 
 
-def test_interruption(run, monkeypatch):
+def test_interruption(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ctrl-C ends a verb, with a message that says how to reopen."""
 
-    async def interrupted(*_):
+    async def interrupted(*_: float | str | Coordinator) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         await asyncio.Event().wait()
 

@@ -9,7 +9,9 @@ import socket
 import sys
 import time
 
+from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -26,31 +28,41 @@ from ipistate.coordination.failures import RestoreFailedError
 from ipistate.coordination.replies import ResumeReply
 
 
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+
 pytestmark = pytest.mark.anyio
 SERVER = ServerAddress("ipi", "http://ipi.test/base")
 DONE = {"phase": "idle", "idempotent": True}
 
 
-def saying(status, content, headers=()):
-    """Return an application that answers, and notes what it was asked."""
+class Saying:
+    """An application that answers, and notes what it was asked."""
 
-    async def app(scope, receive, send):
+    def __init__(
+        self,
+        status: int,
+        content: bytes,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+    ) -> None:
+        self.seen: list[tuple[Scope, bytes]] = []
+        self.status, self.content, self.headers = status, content, headers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = b""
         while (message := await receive()).get("more_body"):
             body += message["body"]
-        app.seen.append((scope, body + message["body"]))
-        start = {"type": "http.response.start", "status": status}
-        await send(start | {"headers": [*headers]})
-        await send({"type": "http.response.body", "body": content})
-
-    app.seen = []
-    return app
+        self.seen.append((scope, body + message["body"]))
+        start = {"type": "http.response.start", "status": self.status}
+        await send(start | {"headers": [*self.headers]})
+        await send({"type": "http.response.body", "body": self.content})
 
 
-def doing(what):
+def doing(what: Callable[..., object]) -> Callable[..., Awaitable[None]]:
     """Return an application that does something with a connection, and answers nothing."""
 
-    async def app(scope, receive, send):
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         what(scope["transport"])
 
@@ -58,23 +70,29 @@ def doing(what):
 
 
 @pytest.fixture
-def called(control):
+def called(
+    control: Callable[..., Awaitable[ControlClient]],
+) -> Callable[..., Awaitable[Any]]:
     """Return a function that makes one call, answered by an application."""
 
-    async def call(app, seconds=5.0):
+    async def call(app: Callable[..., Awaitable[None]], seconds: float = 5.0) -> Any:
         client = await control(Loopback({"ipi.test": app}))
         return await client.operate(SERVER, "resume", {"a": 1}, ResumeReply, seconds)
 
     return call
 
 
-async def test_what_is_sent(called):
+async def test_what_is_sent(
+    called: Callable[..., Awaitable[Any]],
+) -> None:
     """A POST below the server's URL, with JSON and the bearer token."""
-    app = saying(200, json.dumps(DONE).encode())
+    app = Saying(200, json.dumps(DONE).encode())
 
     reply = await called(app)
     scope, body = app.seen[0]
     headers = dict(scope["headers"])
+
+    assert isinstance(reply, ResumeReply)
 
     assert ResumeReply(phase="idle", idempotent=True) == reply
     assert "/base/ng-control/v1/checkpoint/resume" == scope["path"]
@@ -100,10 +118,16 @@ async def test_what_is_sent(called):
         (503, b"[" * 300, None, "b'" + "[" * 60 + "'…"),
     ],
 )
-async def test_refusals(called, status, body, code, detail):
+async def test_refusals(
+    called: Callable[..., Awaitable[Any]],
+    status: int,
+    body: bytes,
+    code: str | None,
+    detail: str,
+) -> None:
     """Every form of refusal is read; a redirect is one, too."""
     headers = [(b"location", b"http://elsewhere.test/")]
-    failure = await called(saying(status, body, headers))
+    failure = await called(Saying(status, body, headers))
 
     assert (
         Failure(
@@ -118,9 +142,11 @@ async def test_refusals(called, status, body, code, detail):
     )
 
 
-async def test_long_details_are_cut(called):
+async def test_long_details_are_cut(
+    called: Callable[..., Awaitable[Any]],
+) -> None:
     """A failure repeats a bounded part of the answer."""
-    failure = await called(saying(500, b'"%s"' % (b"x" * 10_000)))
+    failure = await called(Saying(500, b'"%s"' % (b"x" * 10_000)))
 
     assert "x" * 400 + "…" == failure.detail
 
@@ -134,9 +160,11 @@ async def test_long_details_are_cut(called):
         (b"[]", "object"),
     ],
 )
-async def test_invalid_replies(called, body, told):
+async def test_invalid_replies(
+    called: Callable[..., Awaitable[Any]], body: bytes, told: str
+) -> None:
     """A 200 that is not the operation's reply is a failure."""
-    failure = await called(saying(200, body))
+    failure = await called(Saying(200, body))
 
     assert (FailureReason.INVALID_REPLY, 200) == (failure.reason, failure.status)
     assert told in failure.detail
@@ -148,12 +176,15 @@ async def test_invalid_replies(called, body, told):
         doing(lambda connection: connection.abort()),
         doing(lambda connection: connection.close()),
         doing(lambda connection: [connection.write(b"nonsense"), connection.close()]),
-        saying(200, b"{", [(b"content-length", b"99")]),
-        saying(200, b"not packed", [(b"content-encoding", b"gzip")]),
+        Saying(200, b"{", [(b"content-length", b"99")]),
+        Saying(200, b"not packed", [(b"content-encoding", b"gzip")]),
     ],
     ids=["reset", "closed", "foreign", "cut", "not packed"],
 )
-async def test_broken_connections(called, app):
+async def test_broken_connections(
+    called: Callable[..., Awaitable[Any]],
+    app: Callable[..., Awaitable[None]],
+) -> None:
     """A connection that breaks, or an answer that cannot be read, is told with some text."""
     failure = await called(app)
 
@@ -161,11 +192,17 @@ async def test_broken_connections(called, app):
     assert failure.detail
 
 
-async def test_broken_connections_are_not_tried_again(called):
+async def test_broken_connections_are_not_tried_again(
+    called: Callable[..., Awaitable[Any]],
+) -> None:
     """A participant may have acted on a call whose connection broke."""
-    seen = []
+    seen: list[int] = []
 
-    await called(doing(lambda connection: [seen.append(1), connection.abort()]))
+    def abort(connection: asyncio.Transport) -> None:
+        seen.append(1)
+        connection.abort()
+
+    await called(doing(abort))
 
     assert [1] == seen
 
@@ -181,55 +218,69 @@ async def test_broken_connections_are_not_tried_again(called):
         "http://127.0.0.1:0",
     ],
 )
-async def test_addresses_that_no_library_can_use(control, url):
+async def test_addresses_that_no_library_can_use(
+    control: Callable[..., Awaitable[ControlClient]], url: str
+) -> None:
     """Whatever the library raises for an address, the call has failed, no more."""
     client = await control(Loopback({}))
     failure = await client.status(ServerAddress("x", url), ResumeReply, 5.0)
+    assert isinstance(failure, Failure)
 
     assert FailureReason.UNREACHABLE is failure.reason
     assert failure.detail
 
 
 @pytest.mark.parametrize("error", [OverflowError(), UnicodeError("no host"), OSError()])
-async def test_errors_of_the_name_service(control, error):
+async def test_errors_of_the_name_service(
+    control: Callable[..., Awaitable[ControlClient]], error: Exception
+) -> None:
     """What finding a host raises fails the call, no more."""
 
     class Failing(Loopback):
-        async def resolve(self, *_, **__):
+        async def resolve(self, *_: Any, **__: Any) -> NoReturn:
             raise error
 
     client = await control(Failing({}))
     failure = await client.status(SERVER, ResumeReply, 5.0)
+    assert isinstance(failure, Failure)
 
     assert FailureReason.UNREACHABLE is failure.reason
 
 
-async def test_cookies_are_not_kept(control):
+async def test_cookies_are_not_kept(
+    control: Callable[..., Awaitable[ControlClient]],
+) -> None:
     """What one peer sets is not sent to another, and cannot break its calls."""
     cookie = (b"set-cookie", b"z=\xe9\xff; Path=/")
-    app = saying(200, json.dumps(DONE).encode(), [cookie])
+    app = Saying(200, json.dumps(DONE).encode(), [cookie])
     client = await control(Loopback({"ipi.test": app}))
     for _ in range(2):
         reply = await client.operate(SERVER, "resume", {}, ResumeReply, 5.0)
+        assert isinstance(reply, ResumeReply)
 
         assert "idle" == reply.phase
     assert [False, False] == [b"cookie" in dict(s["headers"]) for s, _ in app.seen]
 
 
-async def test_endless_answers(called, monkeypatch):
+async def test_endless_answers(
+    called: Callable[..., Awaitable[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """An answer is not read beyond its limit."""
     monkeypatch.setattr("ipistate.clients.control_client.MAX_REPLY_BYTES", 100)
 
-    failure = await called(saying(200, b"x" * 101))
+    failure = await called(Saying(200, b"x" * 101))
 
     assert FailureReason.INVALID_REPLY is failure.reason
     assert "longer than 100 bytes" == failure.detail
 
 
-async def test_no_answer_in_time(called):
+async def test_no_answer_in_time(
+    called: Callable[..., Awaitable[Any]],
+) -> None:
     """A call ends after its seconds, whatever the server does."""
 
-    async def answer(*_):
+    async def answer(*_: dict[str, Any] | Callable[..., Any]) -> None:
         await asyncio.Event().wait()
 
     failure = await called(answer, seconds=0.01)
@@ -237,14 +288,18 @@ async def test_no_answer_in_time(called):
     assert FailureReason.TIMED_OUT == failure.reason
 
 
-async def test_connections_are_tried_three_times(control):
+async def test_connections_are_tried_three_times(
+    control: Callable[..., Awaitable[ControlClient]],
+) -> None:
     """A server that comes up within the third try is reached."""
     loop, client = asyncio.get_running_loop(), await control()
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
 
-        async def serve(reader, writer):
+        async def serve(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        ) -> None:
             await reader.readuntil(b"\r\n\r\n")
             text = json.dumps(DONE)
             writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(text)}\r\n".encode())
@@ -254,7 +309,7 @@ async def test_connections_are_tried_three_times(control):
 
         # Refused until then: a bound socket that does not listen takes nobody.
         server = await asyncio.start_server(serve, sock=listener, start_serving=False)
-        starting = []
+        starting: list[asyncio.Task[Any]] = []
         loop.call_later(
             0.2, lambda: starting.append(loop.create_task(server.start_serving()))
         )
@@ -263,30 +318,36 @@ async def test_connections_are_tried_three_times(control):
         waited = time.monotonic() - began
         server.close()
         await server.wait_closed()
+        assert isinstance(reply, ResumeReply)
 
     assert ResumeReply(phase="idle", idempotent=True) == reply
     assert 0.2 < waited < 5
 
 
-async def test_server_that_is_down(control):
+async def test_server_that_is_down(
+    control: Callable[..., Awaitable[ControlClient]],
+) -> None:
     """After three refused connections a server counts as unreachable."""
     client = await control()
     with socket.socket() as unheard:
         unheard.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unheard.getsockname()[1]}"
         failure = await client.status(ServerAddress("x", url), ResumeReply, 5.0)
+        assert isinstance(failure, Failure)
 
     assert FailureReason.UNREACHABLE == failure.reason
 
 
 @pytest.mark.parametrize("token", ["", " a", "a\n", "é", "a\x00"])
-def test_tokens_that_no_header_can_carry(token):
+def test_tokens_that_no_header_can_carry(token: str) -> None:
     """They are refused at once, not repeated in the message."""
     with pytest.raises(ValueError, match="printable ASCII"):
         ControlClient(token)
 
 
-async def test_token_is_not_shown(control):
+async def test_token_is_not_shown(
+    control: Callable[..., Awaitable[ControlClient]],
+) -> None:
     """The token is in no representation of the client."""
     client = await control(token="se-cret")
     within = client._client
@@ -295,26 +356,33 @@ async def test_token_is_not_shown(control):
     assert "se-cret" not in "".join(map(repr, told))
 
 
-async def test_token_is_not_in_failures(control):
+async def test_token_is_not_in_failures(
+    control: Callable[..., Awaitable[ControlClient]],
+) -> None:
     """A peer that answers no HTTP cannot make a failure repeat the token."""
     echo = doing(lambda connection: [connection.write(b"se-cret\r\n\r\n")])
     client = await control(Loopback({"ipi.test": echo}), token="se-cret")
     failure = await client.status(SERVER, ResumeReply, 5.0)
+    assert isinstance(failure, Failure)
 
     assert FailureReason.UNREACHABLE is failure.reason
     assert "[token]" in failure.detail
     assert "se-cret" not in repr(failure)
 
 
-async def test_no_proxy_is_asked(called, monkeypatch):
+async def test_no_proxy_is_asked(
+    called: Callable[..., Awaitable[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What the environment says about proxies is for others."""
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    reply = await called(saying(200, json.dumps(DONE).encode()))
+    reply = await called(Saying(200, json.dumps(DONE).encode()))
+    assert isinstance(reply, ResumeReply)
 
     assert "idle" == reply.phase
 
 
-def test_missing_aiohttp_names_the_extra(monkeypatch):
+def test_missing_aiohttp_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without aiohttp the package says what to install."""
     for name in [*sys.modules]:
         if name.startswith("ipistate.clients"):
@@ -324,7 +392,7 @@ def test_missing_aiohttp_names_the_extra(monkeypatch):
         import_module("ipistate.clients")
 
 
-def test_errors_survive_pickling():
+def test_errors_survive_pickling() -> None:
     """An error takes its failures to another process."""
     failures = [
         Failure(server=SERVER, operation="retire", reason=FailureReason.TIMED_OUT),
@@ -343,7 +411,7 @@ def test_errors_survive_pickling():
         )
 
 
-def test_what_an_error_says():
+def test_what_an_error_says() -> None:
     """An error names operation, server and cause of each failure."""
     error = CoordinationError.of(
         [

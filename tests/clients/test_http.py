@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from loopback import Loopback
@@ -12,11 +14,16 @@ from loopback import Loopback
 from ipistate.clients.http import (
     BearerKey,
     Bounds,
+    HttpAnswer,
     HttpClient,
     HttpError,
     base_url,
     environment_proxy,
 )
+
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 pytestmark = pytest.mark.anyio
@@ -26,11 +33,17 @@ BOUNDS = Bounds(size=1000, total=20.0)
 class Answering:
     """An application that answers with the same bytes, and notes requests and connections."""
 
-    def __init__(self, content=b"", status=200, headers=()):
+    def __init__(
+        self,
+        content: bytes = b"",
+        status: int = 200,
+        headers: list[tuple[bytes, bytes]] | tuple[Any, ...] = (),
+    ) -> None:
         self.content, self.status, self.headers = content, status, [*headers]
-        self.seen, self.connections = [], set()
+        self.seen: list[tuple[str, dict[bytes, bytes]]] = []
+        self.connections: set[tuple[str, int]] = set()
 
-    async def __call__(self, scope, receive, send):
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         self.seen.append((scope["path"], dict(scope["headers"])))
         self.connections.add(scope["client"])
@@ -40,7 +53,14 @@ class Answering:
         await send({"type": "http.response.body", "body": self.content})
 
 
-async def asked(app, times=1, *, bounds=BOUNDS, cookies=(), **options):
+async def asked(
+    app: ASGIApp,
+    times: int = 1,
+    *,
+    bounds: Bounds = BOUNDS,
+    cookies: list[tuple[str, str]] | tuple[Any, ...] = (),
+    **options: Any,
+) -> HttpAnswer:
     """Ask an application some times with one client; return the last answer."""
     async with (
         Loopback({"h.test": app}) as network,
@@ -59,7 +79,7 @@ async def asked(app, times=1, *, bounds=BOUNDS, cookies=(), **options):
 
 
 @pytest.mark.parametrize("status", [200, 204, 302, 404, 500])
-async def test_every_status_is_an_answer(status):
+async def test_every_status_is_an_answer(status: int) -> None:
     """Nothing is followed and nothing raised because of a status."""
     app = Answering(status=status, headers=[(b"location", b"http://h.test/b")])
     answer = await asked(app)
@@ -69,7 +89,7 @@ async def test_every_status_is_an_answer(status):
     assert "http://h.test/b" == answer.headers["Location"] == answer.headers["location"]
 
 
-async def test_content_is_unpacked():
+async def test_content_is_unpacked() -> None:
     """A compressed answer is what it was before."""
     app = Answering(gzip.compress(b"x" * 900), headers=[(b"content-encoding", b"gzip")])
 
@@ -77,7 +97,7 @@ async def test_content_is_unpacked():
 
 
 @pytest.mark.parametrize("packed", [True, False])
-async def test_size_is_bounded_after_unpacking(packed):
+async def test_size_is_bounded_after_unpacking(packed: bool) -> None:
     """An answer may have as many bytes as the bound says and no more, packed or not."""
     headers = [(b"content-encoding", b"gzip")] if packed else []
     for size in (1000, 1001):
@@ -93,7 +113,7 @@ async def test_size_is_bounded_after_unpacking(packed):
         assert "longer than 1,000 bytes" == caught.value.message
 
 
-async def test_long_headers_are_read_and_endless_ones_are_not():
+async def test_long_headers_are_read_and_endless_ones_are_not() -> None:
     """A header line may be long, but not without end."""
     assert 200 == (await asked(Answering(headers=[(b"x", b"y" * 60_000)]))).status
     with pytest.raises(HttpError) as caught:
@@ -103,10 +123,10 @@ async def test_long_headers_are_read_and_endless_ones_are_not():
 
 
 @pytest.mark.parametrize("pipe", ["stuck", "silent", "dribbling"])
-async def test_time_is_bounded(pipe):
+async def test_time_is_bounded(pipe: str) -> None:
     """Whatever a server does not do in time, the request ends by its bounds."""
 
-    async def app(scope, receive, send):
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if pipe == "stuck":
             scope["transport"].pause_reading()
         if pipe == "dribbling":
@@ -128,11 +148,11 @@ async def test_time_is_bounded(pipe):
     assert clock() - began < 30
 
 
-async def test_senseless_chunks_behind_good_ones_do_not_stop_the_clock():
+async def test_senseless_chunks_behind_good_ones_do_not_stop_the_clock() -> None:
     """The library waits without end for what follows them; the bound on reading does not."""
     large = 2**21  # more than what is read at once, so that the head is read before
 
-    async def app(scope, receive, send):
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         part = {"type": "http.response.body", "body": b"x" * large}
         await send(part | {"more_body": True})
@@ -150,7 +170,9 @@ async def test_senseless_chunks_behind_good_ones_do_not_stop_the_clock():
 
 
 @pytest.mark.parametrize(("idle_seconds", "connections"), [(4.0, 1), (0, 3)])
-async def test_connections_are_kept_or_not(idle_seconds, connections):
+async def test_connections_are_kept_or_not(
+    idle_seconds: float, connections: int
+) -> None:
     """A client keeps its connection, or has one for each request."""
     app = Answering()
     await asked(app, 3, idle_seconds=idle_seconds)
@@ -158,7 +180,7 @@ async def test_connections_are_kept_or_not(idle_seconds, connections):
     assert connections == len(app.connections)
 
 
-async def test_cookies_are_those_of_the_request():
+async def test_cookies_are_those_of_the_request() -> None:
     """Set cookies are told and not kept; given ones are sent as they came."""
     app = Answering(
         headers=[(b"set-cookie", b'a="x y"; Path=/'), (b"set-cookie", b"b=1")]
@@ -169,7 +191,7 @@ async def test_cookies_are_those_of_the_request():
     assert [b'c="d e"; f=g'] * 2 == [headers[b"cookie"] for _, headers in app.seen]
 
 
-async def test_the_key_is_sent_and_shown_nowhere():
+async def test_the_key_is_sent_and_shown_nowhere() -> None:
     """It stands in a header of each request, and in no representation."""
     app, key = Answering(), BearerKey("se-cret", "[key]")
     await asked(app, key=key)
@@ -179,7 +201,7 @@ async def test_the_key_is_sent_and_shown_nowhere():
     assert ("a [key] b", b"[key]") == (key.hide("a se-cret b"), key.hide_in(b"se-cret"))
 
 
-async def test_a_client_that_never_asked_is_closed():
+async def test_a_client_that_never_asked_is_closed() -> None:
     """Closing needs no connection."""
     async with HttpClient():
         pass
@@ -197,7 +219,9 @@ async def test_a_client_that_never_asked_is_closed():
         ("http://10.0.0.7", None),
     ],
 )
-def test_proxies_of_the_environment(url, proxy, monkeypatch):
+def test_proxies_of_the_environment(
+    url: str, proxy: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A scheme has its proxy or that of all; hosts, their subdomains and addresses are exempt."""
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
@@ -212,7 +236,7 @@ def test_proxies_of_the_environment(url, proxy, monkeypatch):
 @pytest.mark.parametrize(
     "url", ["", "h", "ftp://h", "http://", "http://h:x", "http://me:hunter2@h", "//h"]
 )
-def test_what_is_no_base(url):
+def test_what_is_no_base(url: str) -> None:
     """A URL that nothing can be asked at is refused, and not repeated."""
     with pytest.raises(ValueError, match=r"http\(s\)://host") as caught:
         base_url(url)
@@ -229,6 +253,6 @@ def test_what_is_no_base(url):
         ("http://bücher.test/ü", "http://xn--bcher-kva.test/%C3%BC"),
     ],
 )
-def test_a_base_is_encoded(url, base):
+def test_a_base_is_encoded(url: str, base: str) -> None:
     """Paths are put below it as they are, so it is as requests need it."""
     assert base == base_url(url)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import time
 
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from ipistate.clients.control_client import ControlClient
 from ipistate.clients.coordinator import Coordinator
 from ipistate.clients.discovery import discover_urls
-from ipistate.clients.http import JSON, Bounds, HttpClient
+from ipistate.clients.http import JSON, Bounds, HttpAnswer, HttpClient
 from ipistate.coordination import (
     DiscoveryError,
     OperationFailedError,
@@ -20,6 +24,11 @@ from ipistate.protocol.episode import EpisodeId
 from ipistate.rollouts.process import ServerProcess, serve
 
 
+if TYPE_CHECKING:
+    from loopback import Loopback
+    from starlette.applications import Starlette
+
+
 pytestmark = pytest.mark.anyio
 TOKEN = "a-token"
 WORLD = {"patients": {"P-7": {"name": "R. Osei", "chart_notes": "Stable."}}}
@@ -27,12 +36,18 @@ BOUNDS = Bounds(size=2**20, total=20.0)
 NOTES = {"patient_id": "P-7", "notes": "Reviewed."}
 
 
-def soon():
+def soon() -> float:
     """Return a deadline."""
     return time.time() + 20
 
 
-async def posted(base, path, body, cookies, resolver=None):
+async def posted(
+    base: str,
+    path: str,
+    body: dict[str, Any],
+    cookies: dict[str, str],
+    resolver: Loopback | None = None,
+) -> HttpAnswer:
     """Make a data call over a connection of its own."""
     content = json.dumps(body).encode()
     async with HttpClient(resolver=resolver) as agent:
@@ -44,10 +59,15 @@ async def posted(base, path, body, cookies, resolver=None):
 class Stage:
     """Two servers of ours, ``east`` and ``west``, and an agent's clients for them."""
 
-    def __init__(self, ours, network, control):
+    def __init__(
+        self,
+        ours: Callable[..., Starlette],
+        network: type[Loopback],
+        control: Callable[..., Awaitable[ControlClient]],
+    ) -> None:
         self.ours, self.network, self.control = ours, network, control
 
-    async def start(self):
+    async def start(self) -> Coordinator:
         """Start both with nothing in them, as after a crash."""
         self.apps = {name: self.ours(instance_name=name) for name in ("east", "west")}
         self.net = self.network(self.apps)
@@ -55,25 +75,35 @@ class Stage:
         client = await self.control(self.net)
         return Coordinator(await discover_urls(urls, client, required=()), client)
 
-    async def post(self, name, path, body, cookies=None):
+    async def post(
+        self,
+        name: str,
+        path: str,
+        body: dict[str, Any],
+        cookies: dict[str, str] | None = None,
+    ) -> tuple[str, dict[str, str]]:
         """Make a data call; return the text of the reply and the cookies."""
         reply = await posted(f"http://{name}", path, body, cookies or {}, self.net)
         assert 200 == reply.status, reply.content
         return reply.content.decode(), {**(cookies or {}), **reply.cookies}
 
-    async def seed(self, name, key):
+    async def seed(self, name: str, key: str) -> dict[str, str]:
         """Seed a session for a capture key; return its cookies."""
         body = {"environment": WORLD}
         return (await self.post(name, f"/ng-rollout/{key}/seed_session", body))[1]
 
 
 @pytest.fixture
-async def stage(ours, network, control):
+async def stage(
+    ours: Callable[..., Starlette],
+    network: type[Loopback],
+    control: Callable[..., Awaitable[ControlClient]],
+) -> Stage:
     """Return two servers that can be started again."""
     return Stage(ours, network, control)
 
 
-async def test_commit_crash_restore(stage, tmp_path):
+async def test_commit_crash_restore(stage: Stage, tmp_path: Path) -> None:
     """Sessions of two servers go on in fresh processes, with the cookies they hold."""
     first = await stage.start()
     cookies = {name: await stage.seed(name, f"r-{name}") for name in ("east", "west")}
@@ -106,7 +136,7 @@ async def test_commit_crash_restore(stage, tmp_path):
     assert expected == replies
 
 
-async def test_status(stage):
+async def test_status(stage: Stage) -> None:
     """Every status is read, what only resources servers say included."""
     coordinator = await stage.start()
     await stage.seed("west", "r-1")
@@ -122,7 +152,7 @@ async def test_status(stage):
     }
 
 
-async def test_repeated_operations(stage, tmp_path):
+async def test_repeated_operations(stage: Stage, tmp_path: Path) -> None:
     """Each call may be made again with the same id and gives the same answers."""
     coordinator = await stage.start()
     await stage.seed("east", "r-1")
@@ -138,7 +168,7 @@ async def test_repeated_operations(stage, tmp_path):
     assert [True, True] == [one.reply.idempotent for one in resumed.answers]
 
 
-async def test_refusals(stage, tmp_path):
+async def test_refusals(stage: Stage, tmp_path: Path) -> None:
     """A refusal carries participant, status, code and text."""
     coordinator = await stage.start()
     await coordinator.resume("step-1", soon())
@@ -154,7 +184,7 @@ async def test_refusals(stage, tmp_path):
     assert failure.detail
 
 
-async def test_restore_that_fails_at_one_server(stage, tmp_path):
+async def test_restore_that_fails_at_one_server(stage: Stage, tmp_path: Path) -> None:
     """A server with sessions refuses; both are open again under the next id."""
     first = await stage.start()
     await stage.seed("east", "r-1")
@@ -165,11 +195,14 @@ async def test_restore_that_fails_at_one_server(stage, tmp_path):
     with pytest.raises(RestoreFailedError) as caught:
         await fresh.restore("restore-1", soon(), tmp_path, [EpisodeId("r-1")])
 
-    assert ({"checkpoint_error"}, ()) == (caught.value.codes, caught.value.clean_up)
+    assert (frozenset({"checkpoint_error"}), ()) == (
+        caught.value.codes,
+        caught.value.clean_up,
+    )
     assert {"idle"} == {one.reply.phase for one in (await fresh.status()).answers}
 
 
-async def test_retire_and_forget(stage):
+async def test_retire_and_forget(stage: Stage) -> None:
     """A retired attempt is refused and freed everywhere, until it is forgotten."""
     coordinator = await stage.start()
     cookies = {name: await stage.seed(name, "r-1") for name in ("east", "west")}
@@ -189,7 +222,7 @@ async def test_retire_and_forget(stage):
     assert [0, 0] == [one.retired_rollouts for one in after]
 
 
-async def test_renew(stage):
+async def test_renew(stage: Stage) -> None:
     """The lease is that of the latest deadline, at every server."""
     coordinator = await stage.start()
     await coordinator.prepare("c-1", 1_000_000.0 + time.time())
@@ -200,7 +233,7 @@ async def test_renew(stage):
     assert deadline + 600 == renewed.lease_expires_at
 
 
-async def test_over_the_loopback(tmp_path):
+async def test_over_the_loopback(tmp_path: Path) -> None:
     """A server process is found, driven and killed; another one restores."""
     (tmp_path / "token").touch(mode=0o600)
     (tmp_path / "token").write_text(TOKEN)

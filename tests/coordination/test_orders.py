@@ -31,7 +31,9 @@ orders = st.sampled_from([PREPARE, RESUME, AT_ONCE, RETIRE])
 
 
 @given(orders, participants)
-def test_stages_have_everybody_once(order, everybody):
+def test_stages_have_everybody_once(
+    order: tuple[frozenset[Kind], ...], everybody: list[Participant]
+) -> None:
     """Each participant is in exactly one stage, and no stage is empty."""
     split = stages(order, everybody)
 
@@ -40,18 +42,20 @@ def test_stages_have_everybody_once(order, everybody):
 
 
 @given(orders, participants)
-def test_order_of_listing_does_not_matter(order, everybody):
+def test_order_of_listing_does_not_matter(
+    order: tuple[frozenset[Kind], ...], everybody: list[Participant]
+) -> None:
     """The stages depend on who takes part, not on how they were listed."""
     assert stages(order, everybody) == stages(order, everybody[::-1])
 
 
-def kinds(order):
+def kinds(order: tuple[frozenset[Kind], ...]) -> list[list[str]]:
     """Return the kinds of each stage, for one participant of each kind."""
     everybody = [Participant("x", "http://h", kind) for kind in Kind]
     return [[str(one.kind) for one in stage] for stage in stages(order, everybody)]
 
 
-def test_orders_are_those_of_the_spec():
+def test_orders_are_those_of_the_spec() -> None:
     """Section 5.1, literally."""
     assert [["environment"], ["model"], ["agent"], ["resources"]] == kinds(PREPARE)
     assert [["resources"], ["agent"], ["model"], ["environment"]] == kinds(RESUME)
@@ -59,7 +63,7 @@ def test_orders_are_those_of_the_spec():
     assert [["environment"], ["agent"], ["model", "resources"]] == kinds(RETIRE)
 
 
-def test_members_are_sorted_by_stage_and_name():
+def test_members_are_sorted_by_stage_and_name() -> None:
     """Members are sorted by prepare order, then by name (section 5.2)."""
     listed = [("b", "agent"), ("c", "environment"), ("a", "agent"), ("a", "resources")]
     sorted_ = ordered(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from typing import Any
+
 import attrs
 import pytest
 
+from documents import at
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,7 +36,9 @@ from ipistate.coordination.plans import (
     patience,
 )
 from ipistate.coordination.replies import PreparedReport, PrepareReply
-from ipistate.coordination.results import ParticipantAnswer
+from ipistate.coordination.results import (
+    ParticipantAnswer,
+)
 from ipistate.kernel.values import JsonObject
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.operations import Call
@@ -63,7 +69,7 @@ episodes = st.lists(
 )
 
 
-def prepare_reply(phase):
+def prepare_reply(phase: str) -> PrepareReply:
     """Return a reply to a prepare."""
     report = PreparedReport(
         ready=phase == "prepared",
@@ -79,12 +85,12 @@ def prepare_reply(phase):
 class Script:
     """Who fails in which operation, and who is not prepared."""
 
-    failing: frozenset = frozenset()
-    unready: frozenset = frozenset()
-    rounds: list = attrs.Factory(list)
+    failing: frozenset[tuple[str, Participant]] = frozenset()
+    unready: frozenset[Participant] = frozenset()
+    rounds: list[plans.Broadcast[Any]] = attrs.Factory(list)
     now: float = NOW
 
-    def outcome(self, asked):
+    def outcome(self, asked: plans.Broadcast[Any]) -> PlanOutcome[Any]:
         """Answer one round; time goes on by a second."""
         self.rounds.append(asked)
         self.now += 1
@@ -101,14 +107,14 @@ class Script:
         ]
         return PlanOutcome(answers=(*answers,), failures=(*failures,), now=self.now)
 
-    def reply(self, operation, participant):
+    def reply(self, operation: str, participant: Participant) -> str | PrepareReply:
         """Return a reply; only that to a prepare is looked into."""
         if operation == "prepare":
             ready = participant not in self.unready
             return prepare_reply("prepared" if ready else "preparing")
         return f"{operation} reply"
 
-    def run(self, plan):
+    def run(self, plan: Generator[Any, Any, Any]) -> Any:
         """Carry out a plan and return its result."""
         try:
             asked = next(plan)
@@ -117,20 +123,22 @@ class Script:
         except StopIteration as done:
             return done.value
 
-    def run_to_error(self, plan):
+    def run_to_error(
+        self, plan: Generator[Any, Any, Any]
+    ) -> tuple[Any, frozenset[tuple[str, object]]]:
         """Carry out a plan; return its result or None, and the calls that failed."""
         try:
             return self.run(plan), frozenset()
         except OperationFailedError as error:
             return None, frozenset((f.operation, f.server) for f in error.failures)
 
-    def asked(self):
+    def asked(self) -> list[tuple[str, tuple[Participant, ...]]]:
         """Return the operation and the stage of each round."""
         return [(one.request.operation, one.stage) for one in self.rounds]
 
 
 @st.composite
-def scripts(draw, everybody, *operations):
+def scripts(draw: st.DrawFn, everybody: list[Participant], *operations: str) -> Script:
     """Draw who fails, and who is not prepared."""
     calls = [(name, one) for name in operations for one in everybody]
     return Script(
@@ -139,12 +147,16 @@ def scripts(draw, everybody, *operations):
     )
 
 
-def whole(operation, order, everybody):
+def whole(
+    operation: str, order: tuple[frozenset[Kind], ...], everybody: list[Participant]
+) -> list[tuple[str, tuple[Participant, ...]]]:
     """Return the rounds that an operation has if nothing fails."""
     return [(operation, stage) for stage in stages(order, everybody)]
 
 
-def until(rounds, stop):
+def until(
+    rounds: list[tuple[str, tuple[Participant, ...]]], stop: Callable[..., bool]
+) -> list[tuple[str, tuple[Participant, ...]]]:
     """Cut rounds off behind the first one that a test is true for."""
     for index, one in enumerate(rounds):
         if stop(one):
@@ -153,11 +165,13 @@ def until(rounds, stop):
 
 
 @given(st.data(), participants)
-def test_prepare_stops_where_it_is_not_ready(data, everybody):
+def test_prepare_stops_where_it_is_not_ready(
+    data: st.DataObject, everybody: list[Participant]
+) -> None:
     """Stages behind one that fails or is unready are not asked."""
     script = data.draw(scripts(everybody, "prepare"))
 
-    def stops(asked):
+    def stops(asked: tuple[str, tuple[Participant, ...]]) -> bool:
         return any(
             one in script.unready or ("prepare", one) in script.failing
             for one in asked[1]
@@ -175,7 +189,9 @@ def test_prepare_stops_where_it_is_not_ready(data, everybody):
 
 
 @given(st.data(), participants)
-def test_resume_asks_everybody(data, everybody):
+def test_resume_asks_everybody(
+    data: st.DataObject, everybody: list[Participant]
+) -> None:
     """Every stage is attempted, and all failures are raised at the end."""
     script = data.draw(scripts(everybody, "resume"))
     _, failures = script.run_to_error(plans.resume(everybody, CALL))
@@ -186,15 +202,18 @@ def test_resume_asks_everybody(data, everybody):
 
 @pytest.mark.parametrize("operation", ["retire", "forget"])
 @given(data=st.data(), everybody=participants)
-def test_retire_and_forget_stop_at_a_failure(operation, data, everybody):
+def test_retire_and_forget_stop_at_a_failure(
+    operation: str, data: st.DataObject, everybody: list[Participant]
+) -> None:
     """A callee is not asked while a caller may still call it."""
     script = data.draw(scripts(everybody, operation))
-    plan = {
+    plans_by_name: dict[str, Callable[[], Generator[Any, Any, Any]]] = {
         "retire": lambda: plans.retire(everybody, CALL, [EpisodeId("r")]),
         "forget": lambda: plans.forget(everybody, CALL, ["r"]),
-    }[operation]()
+    }
+    plan = plans_by_name[operation]()
 
-    def fails(asked):
+    def fails(asked: tuple[str, tuple[Participant, ...]]) -> bool:
         return any((operation, one) in script.failing for one in asked[1])
 
     expected = until(whole(operation, RETIRE, everybody), fails)
@@ -205,7 +224,7 @@ def test_retire_and_forget_stop_at_a_failure(operation, data, everybody):
 
 
 @given(participants)
-def test_nothing_is_sent_for_nothing(everybody):
+def test_nothing_is_sent_for_nothing(everybody: list[Participant]) -> None:
     """Retire and forget without names do nothing, and succeed."""
     script = Script()
     results = [
@@ -218,7 +237,9 @@ def test_nothing_is_sent_for_nothing(everybody):
 
 
 @given(participants, st.lists(st.sampled_from(["s", "r", "t-a0"]), min_size=1))
-def test_forget_names_sorted_distinct_rollouts(everybody, names):
+def test_forget_names_sorted_distinct_rollouts(
+    everybody: list[Participant], names: list[str]
+) -> None:
     """Section 5.3."""
     script = Script()
     script.run(plans.forget(everybody, CALL, names))
@@ -227,7 +248,12 @@ def test_forget_names_sorted_distinct_rollouts(everybody, names):
 
 
 @given(st.data(), participants, st.none() | episodes, episodes)
-def test_commit_names_the_scope_without_restarts(data, everybody, named, restarts):
+def test_commit_names_the_scope_without_restarts(
+    data: st.DataObject,
+    everybody: list[Participant],
+    named: list[EpisodeId] | None,
+    restarts: list[EpisodeId],
+) -> None:
     """All are asked at once; no restart is named, and nobody is told to stop."""
     script = data.draw(scripts(everybody, "commit"))
     scope = None
@@ -248,7 +274,9 @@ def test_commit_names_the_scope_without_restarts(data, everybody, named, restart
 
 
 @given(st.data(), participants, episodes)
-def test_restore_is_everywhere_or_nowhere(data, everybody, named):
+def test_restore_is_everywhere_or_nowhere(
+    data: st.DataObject, everybody: list[Participant], named: list[EpisodeId]
+) -> None:
     """After a failure the next attempts are retired and everybody is resumed."""
     script = data.draw(scripts(everybody, "restore", "retire", "resume"))
     failing = {call for call in script.failing if call[0] == "restore"}
@@ -270,7 +298,9 @@ def test_restore_is_everywhere_or_nowhere(data, everybody, named):
 
 
 @given(participants, episodes, st.floats(NOW - 100, NOW + 100))
-def test_clean_up_has_the_restore_id_and_time(everybody, named, deadline):
+def test_clean_up_has_the_restore_id_and_time(
+    everybody: list[Participant], named: list[EpisodeId], deadline: float
+) -> None:
     """Its calls have the restore's id, the next attempts, and at least 30 seconds."""
     call = Call(checkpoint_id="c-1", deadline_ts=deadline)
     script = Script(failing=frozenset({("restore", everybody[0])}))
@@ -286,14 +316,14 @@ def test_clean_up_has_the_restore_id_and_time(everybody, named, deadline):
     ]
     assert all(
         [*dict.fromkeys(one.next_attempt.capture_key for one in named)]
-        == [EpisodeId(**one).capture_key for one in request.body["episode_ids"]]
+        == [EpisodeId(**one).capture_key for one in at(request.body, "episode_ids")]
         for request in undoing
         if request.operation == "retire"
     )
 
 
 @given(participants)
-def test_renew_asks_all_at_once(everybody):
+def test_renew_asks_all_at_once(everybody: list[Participant]) -> None:
     """Everybody is closed already, so no order is needed."""
     script = Script()
     script.run(plans.renew(everybody, CALL))
@@ -302,22 +332,25 @@ def test_renew_asks_all_at_once(everybody):
 
 
 @given(lists, lists)
-def test_restarts_are_left_out(named, restarts):
+def test_restarts_are_left_out(
+    named: list[EpisodeId], restarts: list[EpisodeId]
+) -> None:
     """The scope is what was named without the restarts, in order, each once."""
     scope = continued(named, restarts)
+    assert scope is not None
 
     assert {*named} - {*restarts} == {*scope}
     assert [*dict.fromkeys(one for one in named if one in scope)] == [*scope]
 
 
 @given(lists)
-def test_everything_stays_everything(restarts):
+def test_everything_stays_everything(restarts: list[EpisodeId]) -> None:
     """No scope stays no scope, whatever restarts."""
     assert continued(None, restarts) is None
 
 
 @given(lists)
-def test_next_attempts(named):
+def test_next_attempts(named: list[EpisodeId]) -> None:
     """A restored episode is the same rollout, one attempt later."""
     assert [(one.rollout_id, one.attempt + 1) for one in dict.fromkeys(named)] == [
         (one.rollout_id, one.attempt) for one in next_attempts(named)
@@ -325,12 +358,12 @@ def test_next_attempts(named):
 
 
 @given(times, times)
-def test_patience_is_never_less_than_the_grace(deadline, now):
+def test_patience_is_never_less_than_the_grace(deadline: float, now: float) -> None:
     """A call has max(deadline - now, 0) + 5 seconds (section 5.3)."""
     assert max(deadline - now, 0) + 5 == patience(deadline, now)
 
 
 @given(times, times)
-def test_clean_up_has_time(deadline, now):
+def test_clean_up_has_time(deadline: float, now: float) -> None:
     """The clean-up has max(deadline, now + 30) (section 5.5)."""
     assert max(deadline, now + 30) == clean_up_deadline(deadline, now)

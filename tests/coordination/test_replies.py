@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from typing import Any
+
 import pytest
 
 from hypothesis import given
@@ -57,10 +59,10 @@ CASES = [pytest.param(*case, id=case[0].__name__) for case in EXAMPLES.items()]
 
 
 @pytest.mark.parametrize(("record", "text"), CASES)
-def test_examples_of_the_spec(record, text):
+def test_examples_of_the_spec(record: type[object], text: str) -> None:
     """Each example is read, all of its members where they belong."""
     document = json.loads(text)
-    reply = structure(document, record)
+    reply: Any = structure(document, record)
     extra = {name: document[name] for name in reply.extra}
     named = {name: member for name, member in document.items() if name not in extra}
 
@@ -72,25 +74,28 @@ def test_examples_of_the_spec(record, text):
 
 
 @pytest.mark.parametrize(("record", "text"), CASES)
-def test_unknown_members_are_kept(record, text):
+def test_unknown_members_are_kept(record: type[object], text: str) -> None:
     """A later revision may say more."""
     document = json.loads(text) | {"workers": [1, {"x": None}]}
+    reply: Any = structure(document, record)
 
-    assert document["workers"] == structure(document, record).extra["workers"]
+    assert document["workers"] == reply.extra["workers"]
 
 
 @pytest.mark.parametrize(("record", "text"), CASES)
 @pytest.mark.parametrize("other", [[], None, "text", {}, {"error": {"code": "x"}}])
-def test_other_documents_are_refused(record, text, other):
+def test_other_documents_are_refused(
+    record: type[object], text: str, other: Any
+) -> None:
     """What lacks the reply's members is no reply."""
     with pytest.raises(SchemaError):
         structure(other, record)
 
 
-def changed(record, *path, to):
+def changed(record: type[object], *path: str, to: Any) -> dict[str, Any]:
     """Return an example with one member changed."""
-    document = json.loads(EXAMPLES[record])
-    part = document
+    document: dict[str, Any] = json.loads(EXAMPLES[record])
+    part: Any = document
     for name in path[:-1]:
         part = part[name]
     part[path[-1]] = to
@@ -127,7 +132,7 @@ WRONG = [
 @pytest.mark.parametrize(
     "wrong", WRONG, ids=[".".join(map(str, one[1:])) for one in WRONG]
 )
-def test_wrong_members_are_refused(wrong):
+def test_wrong_members_are_refused(wrong: tuple[Any, ...]) -> None:
     """Nothing is coerced, and a phase is the one that the operation leads to."""
     record, *path, value = wrong
     with pytest.raises(SchemaError) as caught:
@@ -136,7 +141,7 @@ def test_wrong_members_are_refused(wrong):
     assert path[-1] in str(caught.value)
 
 
-def test_blockers_need_not_be_episodes():
+def test_blockers_need_not_be_episodes() -> None:
     """A server with several workers may name what is no episode (section 2.9)."""
     others = ["agent-workers-unreported:1", "ipi-9-a1"]
     document = changed(PrepareReply, "report", "blockers", to=others)
@@ -146,7 +151,7 @@ def test_blockers_need_not_be_episodes():
     assert (EpisodeId("ipi-9", 1),) == reply.report.blocking_episodes
 
 
-def test_members_of_a_model_commit():
+def test_members_of_a_model_commit() -> None:
     """A model's commit names what the token store must keep."""
     document = json.loads(EXAMPLES[CommitReply]) | {
         "staging_keys": ["k-1"],
@@ -161,7 +166,7 @@ def test_members_of_a_model_commit():
 
 
 @given(lists)
-def test_in_order_sorts_numbers_as_numbers(named):
+def test_in_order_sorts_numbers_as_numbers(named: list[EpisodeId]) -> None:
     """Attempt 10 stands behind attempt 9, and nothing twice."""
     assert sorted({(one.rollout_id, one.attempt) for one in named}) == [
         (one.rollout_id, one.attempt) for one in in_order(named)
@@ -169,6 +174,6 @@ def test_in_order_sorts_numbers_as_numbers(named):
 
 
 @given(lists)
-def test_capture_keys_are_read(named):
+def test_capture_keys_are_read(named: list[EpisodeId]) -> None:
     """Keys give back the episodes."""
     assert tuple(named) == episodes_of([one.capture_key for one in named])

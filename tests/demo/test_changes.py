@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ipistate import Environment
@@ -26,7 +28,7 @@ from ipistate.demo.outcome import changes
         ({"a": {"x": 1, "y": 2}}, {"a": {"y": 2, "x": 1}}, "a ~x"),
     ],
 )
-def test_changes(old, new, told):
+def test_changes(old: dict[str, Any], new: dict[str, Any], told: str) -> None:
     """Rows that were added, changed and removed are named, types and order included."""
     found = changes(Environment.of(old), Environment.of(new))
 

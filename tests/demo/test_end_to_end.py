@@ -9,12 +9,17 @@ import signal
 import subprocess
 import sys
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from ipistate import Task
 from ipistate.agents.agent_state import AgentState
 from ipistate.coordination import CoordinationError
 from ipistate.demo import workplace
+from ipistate.demo.plan import DemoRollout
 from ipistate.demo.play import Recording, play
 from ipistate.demo.retirement import refusal_code
 from ipistate.demo.scripts import generated_scripts
@@ -29,17 +34,19 @@ pytestmark = pytest.mark.once
 
 
 JSON = {"Content-Type": "application/json"}
-DEMO = [sys.executable, "-m", "ipistate", "demo"]
+DEMO: list[str | Path] = [sys.executable, "-m", "ipistate", "demo"]
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory):
+def played(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[subprocess.CompletedProcess[bytes], Path]:
     """Play eight rollouts through a crash; return the result and the directory."""
     kept = tmp_path_factory.mktemp("demo") / "kept"
     result = subprocess.run(
         [
             *[*DEMO, "--rollouts", "8", "--json", "-", "--keep", kept],
-            *["--results", kept.parent / "results.jsonl"],
+            *["--results", str(kept.parent / "results.jsonl")],
         ],
         capture_output=True,
         check=False,
@@ -48,7 +55,9 @@ def played(tmp_path_factory):
     return result, kept
 
 
-def test_nothing_is_lost_or_different(played):
+def test_nothing_is_lost_or_different(
+    played: tuple[subprocess.CompletedProcess[bytes], Path],
+) -> None:
     """Every episode goes on in a fresh process, and each reply is the same."""
     result, _ = played
     report = json.loads(result.stdout)
@@ -62,7 +71,9 @@ def test_nothing_is_lost_or_different(played):
     )
 
 
-def test_the_server_was_really_killed(played):
+def test_the_server_was_really_killed(
+    played: tuple[subprocess.CompletedProcess[bytes], Path],
+) -> None:
     """The first server died of SIGKILL, with sessions that another one restored."""
     evidence = json.loads(played[0].stdout)["evidence"]
 
@@ -71,7 +82,9 @@ def test_the_server_was_really_killed(played):
     assert 6 == len(evidence["restored"]) == evidence["manifest"]["record_count"]
 
 
-def test_kept_files_serve_the_other_verbs(played, tmp_path):
+def test_kept_files_serve_the_other_verbs(
+    played: tuple[subprocess.CompletedProcess[bytes], Path], tmp_path: Path
+) -> None:
     """Checkpoint and result rows that were kept pass the offline checks."""
     _, kept = played
     for verb, name in [
@@ -79,17 +92,32 @@ def test_kept_files_serve_the_other_verbs(played, tmp_path):
         (["verify"], "rollouts.jsonl"),
         (["replay"], "rollouts.jsonl"),
     ]:
-        command = [sys.executable, "-m", "ipistate", *verb, kept / name]
+        command: list[str | Path] = [
+            sys.executable,
+            "-m",
+            "ipistate",
+            *verb,
+            kept / name,
+        ]
 
         assert 0 == subprocess.run(command, check=False, capture_output=True).returncode
     assert not list(kept.glob("*.token"))
 
 
-def test_results_replay_and_score_the_same(played):
+def test_results_replay_and_score_the_same(
+    played: tuple[subprocess.CompletedProcess[bytes], Path],
+) -> None:
     """The rollouts that the demo writes diverge nowhere, and keep their verdicts."""
     results = played[1].parent / "results.jsonl"
     for verb in ("replay", "verify"):
-        command = [sys.executable, "-m", "ipistate", verb, results, "--json"]
+        command: list[str | Path] = [
+            sys.executable,
+            "-m",
+            "ipistate",
+            verb,
+            results,
+            "--json",
+        ]
         done = subprocess.run(command, check=False, capture_output=True)
 
         assert 0 == done.returncode
@@ -97,7 +125,9 @@ def test_results_replay_and_score_the_same(played):
     assert (played[1] / "rollouts.jsonl").read_bytes() == results.read_bytes()
 
 
-def test_results_carry_task_verdict_and_indices(played):
+def test_results_carry_task_verdict_and_indices(
+    played: tuple[subprocess.CompletedProcess[bytes], Path],
+) -> None:
     """A result row is the task row with the response, the verdict and two indices."""
     rows = (played[1].parent / "results.jsonl").read_bytes().splitlines()
     scripts = generated_scripts()
@@ -112,7 +142,7 @@ def test_results_carry_task_verdict_and_indices(played):
     assert 8 == len(rows)
 
 
-def test_rows_of_a_file(data, tmp_path):
+def test_rows_of_a_file(data: Path, tmp_path: Path) -> None:
     """Five rows of a file are served, checkpointed, killed and restored, identical."""
     tasks = data / "task_rows.jsonl"
     file = tmp_path / "demo.json"
@@ -133,7 +163,7 @@ def test_rows_of_a_file(data, tmp_path):
     assert b"10 of 10 rollouts identical, 0 lost" in result.stdout
 
 
-def test_b92_progress_bar_and_json_do_not_mix():
+def test_b92_progress_bar_and_json_do_not_mix() -> None:
     """On a terminal the bar is on standard error; standard output is one document."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(
@@ -151,7 +181,7 @@ def test_b92_progress_bar_and_json_do_not_mix():
     assert b"\x1b[" in shown
 
 
-def _terminal(descriptor):
+def _terminal(descriptor: int) -> bytes:
     # The other end of a terminal that is gone is an error on Linux.
     try:
         return os.read(descriptor, 4096)
@@ -164,7 +194,9 @@ def _terminal(descriptor):
     [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT, signal.SIGINT]],
     ids=["SIGINT", "SIGTERM", "SIGINT twice"],
 )
-def test_interruption_leaves_no_server_behind(tmp_path, signals):
+def test_interruption_leaves_no_server_behind(
+    tmp_path: Path, signals: list[signal.Signals]
+) -> None:
     """An interruption ends with exit code 4, and the servers are gone."""
     kept = tmp_path / "kept"
     with subprocess.Popen(
@@ -172,6 +204,7 @@ def test_interruption_leaves_no_server_behind(tmp_path, signals):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     ) as running:
+        assert running.stderr is not None
         first = running.stderr.readline()
         for number in signals:
             running.send_signal(number)
@@ -183,14 +216,14 @@ def test_interruption_leaves_no_server_behind(tmp_path, signals):
     assert not _serving(kept)
 
 
-def _serving(kept):
+def _serving(kept: Path) -> list[Any]:
     running = subprocess.run(
         ["ps", "-eo", "args"], capture_output=True, check=True, text=True
     )
     return [line for line in running.stdout.splitlines() if str(kept) in line]
 
 
-def test_directory_in_use(tmp_path):
+def test_directory_in_use(tmp_path: Path) -> None:
     """A directory that is not empty is not written into."""
     (tmp_path / "file").touch()
     result = subprocess.run(
@@ -201,11 +234,13 @@ def test_directory_in_use(tmp_path):
     assert b"the directory is not empty" in result.stderr
 
 
-async def _fail_to_start(log):
+async def _fail_to_start(log: Path) -> None:
     await ServerProcess.start(serve("--workers", "2"), log)
 
 
-def test_server_that_does_not_start(run_async, tmp_path):
+def test_server_that_does_not_start(
+    run_async: Callable[..., Any], tmp_path: Path
+) -> None:
     """A server that ends at once is an error with its last words, and logged."""
     log = tmp_path / "log"
     with pytest.raises(ServerFailedError) as raised:
@@ -215,7 +250,7 @@ def test_server_that_does_not_start(run_async, tmp_path):
     assert b"2 workers" in log.read_bytes()
 
 
-async def _orphaned(rollout, log):
+async def _orphaned(rollout: DemoRollout, log: Path) -> tuple[Recording, Recording]:
     async with (
         await ServerProcess.start(serve(), log) as server,
         Channel(Server(server.url)) as channel,
@@ -225,7 +260,9 @@ async def _orphaned(rollout, log):
         return begun, await play(channel, rollout.next_attempt, begun)
 
 
-def test_episode_without_a_server(run_async, rollouts, tmp_path):
+def test_episode_without_a_server(
+    run_async: Callable[..., Any], rollouts: tuple[DemoRollout, ...], tmp_path: Path
+) -> None:
     """An episode whose server is gone keeps what it has and says why it ended."""
     rollout = next(one for one in rollouts if one.cut == 2)
     begun, ended = run_async(_orphaned(rollout, tmp_path / "log"))
@@ -236,7 +273,7 @@ def test_episode_without_a_server(run_async, rollouts, tmp_path):
     assert "server_unreachable" in ended.fault
 
 
-async def _strangers(rollout, log):
+async def _strangers(rollout: DemoRollout, log: Path) -> Recording:
     async with (
         await ServerProcess.start(serve(), log) as server,
         Channel(Server(server.url)) as channel,
@@ -245,14 +282,16 @@ async def _strangers(rollout, log):
         return await play(channel, rollout.next_attempt, held)
 
 
-def test_episode_that_the_server_does_not_know(run_async, rollouts, tmp_path):
+def test_episode_that_the_server_does_not_know(
+    run_async: Callable[..., Any], rollouts: tuple[DemoRollout, ...], tmp_path: Path
+) -> None:
     """A cookie of no session is refused, and the refusal is the episode's fault."""
     ended = run_async(_strangers(rollouts[0], tmp_path / "log"))
 
     assert "is answered 400" in ended.fault
 
 
-async def _refusals(log):
+async def _refusals(log: Path) -> list[str | None]:
     async with (
         await ServerProcess.start(serve(), log) as server,
         Channel(Server(server.url)) as channel,
@@ -264,7 +303,9 @@ async def _refusals(log):
         return [refusal_code(one.status, one.content) for one in answers]
 
 
-def test_refusals_have_a_code_or_a_status(run_async, tmp_path):
+def test_refusals_have_a_code_or_a_status(
+    run_async: Callable[..., Any], tmp_path: Path
+) -> None:
     """What is refused outside the protocol is told by its status."""
     assert ["HTTP 400", "HTTP 422"] == run_async(_refusals(tmp_path / "log"))
 
@@ -274,23 +315,26 @@ class Blocked:
 
     ready = False
 
-    async def prepare(self, *_):
+    async def prepare(self, *_: float | str) -> Blocked:
         """Return a report that is not ready."""
         return self
 
 
-def test_checkpoint_that_is_blocked(run_async):
+def test_checkpoint_that_is_blocked(run_async: Callable[..., Any]) -> None:
     """A server that cannot be frozen in time ends the demo with its reason."""
+    blocked: Any = Blocked()
     with pytest.raises(CoordinationError, match="step-1: the server is not prepared"):
-        run_async(freeze(Blocked(), "step-1"))
+        run_async(freeze(blocked, "step-1"))
 
 
-async def _stubborn(log):
+async def _stubborn(log: Path) -> int:
     server = await ServerProcess.start(serve(), log)
     return await server.stop()
 
 
-def test_server_that_does_not_stop_is_killed(run_async, tmp_path, monkeypatch):
+def test_server_that_does_not_stop_is_killed(
+    run_async: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A server that takes too long to stop is killed."""
     monkeypatch.setattr(process, "STOP_SECONDS", 0)
 
@@ -300,14 +344,19 @@ def test_server_that_does_not_stop_is_killed(run_async, tmp_path, monkeypatch):
 class Silent:
     """Hears of everything and says nothing."""
 
-    def stage(self, name):
+    def stage(self, name: str) -> None:
         """Do nothing."""
 
-    def advance(self):
+    def advance(self) -> None:
         """Do nothing."""
 
 
-def test_demo_whose_servers_do_not_start(run_async, rollouts, tmp_path, monkeypatch):
+def test_demo_whose_servers_do_not_start(
+    run_async: Callable[..., Any],
+    rollouts: tuple[DemoRollout, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The first error of either run is raised as it is, after both have cleaned up."""
     monkeypatch.setattr(workplace, "INSTANCE", "not/safe")
     with pytest.raises(ServerFailedError, match="instance_name"):

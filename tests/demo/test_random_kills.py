@@ -12,11 +12,15 @@ import random
 import subprocess
 import sys
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import attrs
 import pytest
 
 from ipistate.demo.kills import run_rounds
-from ipistate.demo.plan import plan, plan_for
+from ipistate.demo.plan import DemoRollout, plan, plan_for
 from ipistate.demo.rounds import KillRound, RoundsReport, doubled, lost
 from ipistate.demo.scripts import builtin_scripts
 from ipistate.demo.workplace import Workplace
@@ -27,7 +31,9 @@ from ipistate.kernel.values import freeze
 pytestmark = pytest.mark.once
 
 
-ROUNDS, ROLLOUTS = {"deep": (50, 80)}.get(os.environ.get("HYPOTHESIS_PROFILE"), (2, 8))
+ROUNDS, ROLLOUTS = {"deep": (50, 80)}.get(
+    os.environ.get("HYPOTHESIS_PROFILE", ""), (2, 8)
+)
 
 GOOD = KillRound(
     number=1,
@@ -46,14 +52,14 @@ GOOD = KillRound(
 class Silent:
     """Hears of everything and says nothing."""
 
-    def stage(self, name):
+    def stage(self, name: str) -> None:
         """Do nothing."""
 
-    def advance(self):
+    def advance(self) -> None:
         """Do nothing."""
 
 
-def test_kills_at_random_moments(run_async, tmp_path):
+def test_kills_at_random_moments(run_async: Callable[..., Any], tmp_path: Path) -> None:
     """Nothing lost, nothing doubled, every reply as in the uninterrupted run."""
     seed = random.randrange(2**32)
     rollouts = plan(builtin_scripts(), ROLLOUTS)
@@ -66,11 +72,11 @@ def test_kills_at_random_moments(run_async, tmp_path):
     assert {"commit", "restore"} == {one.operation for one in report.rounds}
 
 
-def test_command_line(tmp_path):
+def test_command_line(tmp_path: Path) -> None:
     """The table by operation and outcome, and the report as JSON."""
     file = tmp_path / "rounds.json"
     command = [sys.executable, "-m", "ipistate", "demo", "--rounds", "1"]
-    command += ["--sessions", "3", "--seed", "7", "--json", file]
+    command += ["--sessions", "3", "--seed", "7", "--json", str(file)]
     result = subprocess.run(command, capture_output=True, check=False, timeout=120)
 
     assert 0 == result.returncode, result.stderr
@@ -92,7 +98,7 @@ def test_command_line(tmp_path):
     ],
     ids=["lost", "doubled", "different", "left", "answered, but not there"],
 )
-def test_a_round_that_went_wrong_is_not_ok(spoiled):
+def test_a_round_that_went_wrong_is_not_ok(spoiled: dict[str, Any]) -> None:
     """Each single loss, double or difference is seen, also among many rounds."""
     bad = attrs.evolve(GOOD, **spoiled)
     report = RoundsReport(rounds=(GOOD, bad), seed=1, seconds=1.0)
@@ -100,7 +106,7 @@ def test_a_round_that_went_wrong_is_not_ok(spoiled):
     assert (True, False, False) == (GOOD.ok, bad.ok, report.ok)
 
 
-def test_what_is_lost_and_what_is_doubled(rollouts):
+def test_what_is_lost_and_what_is_doubled(rollouts: tuple[DemoRollout, ...]) -> None:
     """A key that is missing is lost; one that is there twice, or a session more."""
     played = rollouts[:3]
     keys = [one.episode.next_attempt.capture_key for one in played]
@@ -111,7 +117,7 @@ def test_what_is_lost_and_what_is_doubled(rollouts):
     assert 1 == len(doubled(keys, 4))
 
 
-def test_rounds_are_counted_by_how_they_ended():
+def test_rounds_are_counted_by_how_they_ended() -> None:
     """One line for each operation, answer and checkpoint; moments as a range."""
     other = attrs.evolve(GOOD, operation="restore", newest="second", lost=("r",))
     later = attrs.evolve(GOOD, moment=0.03)
@@ -126,7 +132,7 @@ def test_rounds_are_counted_by_how_they_ended():
 
 
 @pytest.mark.parametrize("sessions", [1, 2, 5, 60])
-def test_a_plan_for_so_many_sessions(sessions):
+def test_a_plan_for_so_many_sessions(sessions: int) -> None:
     """As many rollouts are live at the checkpoint as were asked for."""
     rollouts = plan_for(builtin_scripts(), sessions)
 

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import json
 
+from collections.abc import Callable
+from typing import Any
+
 import attrs
 import pytest
 
 from ipistate.demo.outcome import compare
+from ipistate.demo.plan import DemoRollout
+from ipistate.demo.play import Recording
 from ipistate.demo.report import Crash, DemoReport
 from ipistate.kernel.codec import encode
-from ipistate.kernel.values import freeze
+from ipistate.kernel.environment import Environment
+from ipistate.kernel.values import JsonObject, freeze
 
 
 @pytest.fixture
-def cut(rollouts):
+def cut(rollouts: tuple[DemoRollout, ...]) -> DemoRollout:
     """Return a gullible rollout that is cut in the middle."""
     return next(one for one in rollouts if one.cut == 3 and one.agent == "gullible")
 
 
 @pytest.fixture
-def report(cut, recorded, world_at_cut):
+def report(
+    cut: DemoRollout,
+    recorded: Callable[..., Recording],
+    world_at_cut: Callable[..., Environment],
+) -> Callable[..., DemoReport]:
     """Return a function that reports on one rollout, some evidence changed."""
 
-    def made(left=0, **changed):
+    def made(left: int = 0, **changed: tuple[str, ...]) -> DemoReport:
         recording = recorded(cut)
         key = cut.episode.rollout_id
         evidence = {"committed": (key,), "restored": (f"{key}-a1",), **changed}
@@ -40,7 +50,11 @@ def report(cut, recorded, world_at_cut):
     return made
 
 
-def test_equal_recordings_are_identical(cut, recorded, world_at_cut):
+def test_equal_recordings_are_identical(
+    cut: DemoRollout,
+    recorded: Callable[..., Recording],
+    world_at_cut: Callable[..., Environment],
+) -> None:
     """Equal bytes on both sides and the world that the calls give: identical."""
     outcome = compare(cut, recorded(cut), recorded(cut), world_at_cut(cut))
 
@@ -52,7 +66,11 @@ def test_equal_recordings_are_identical(cut, recorded, world_at_cut):
     )
 
 
-def test_one_byte_of_a_reply(cut, recorded, world_at_cut):
+def test_one_byte_of_a_reply(
+    cut: DemoRollout,
+    recorded: Callable[..., Recording],
+    world_at_cut: Callable[..., Environment],
+) -> None:
     """A reply that differs by one space is named."""
     good = recorded(cut)
     replies = (*good.replies[:-1], good.replies[-1] + b" ")
@@ -62,7 +80,11 @@ def test_one_byte_of_a_reply(cut, recorded, world_at_cut):
     assert f"reply {len(replies) - 1} differs" == outcome.difference
 
 
-def test_missing_reply(cut, recorded, world_at_cut):
+def test_missing_reply(
+    cut: DemoRollout,
+    recorded: Callable[..., Recording],
+    world_at_cut: Callable[..., Environment],
+) -> None:
     """A reply that only one side has is seen."""
     good = recorded(cut)
     other = attrs.evolve(good, replies=good.replies[:-1])
@@ -72,10 +94,14 @@ def test_missing_reply(cut, recorded, world_at_cut):
     )
 
 
-def test_other_verdict(cut, recorded, world_at_cut):
+def test_other_verdict(
+    cut: DemoRollout,
+    recorded: Callable[..., Recording],
+    world_at_cut: Callable[..., Environment],
+) -> None:
     """A verify reply that differs is seen."""
     good = recorded(cut)
-    other = attrs.evolve(good, verdict=good.verdict + b" ")
+    other = attrs.evolve(good, verdict=(good.verdict or b"") + b" ")
 
     assert (
         "the verify reply differs"
@@ -84,7 +110,12 @@ def test_other_verdict(cut, recorded, world_at_cut):
 
 
 @pytest.mark.parametrize("side", ["interrupted", "beside"])
-def test_fault(cut, recorded, world_at_cut, side):
+def test_fault(
+    cut: DemoRollout,
+    recorded: Callable[..., Recording],
+    world_at_cut: Callable[..., Environment],
+    side: str,
+) -> None:
     """An episode that could not go on is not identical, whichever side it is on."""
     good = recorded(cut)
     bad = attrs.evolve(good, verdict=None, fault="refused")
@@ -95,19 +126,18 @@ def test_fault(cut, recorded, world_at_cut, side):
     assert outcome.continued == (side == "beside")
 
 
-def test_exported_world(cut, recorded):
+def test_exported_world(cut: DemoRollout, recorded: Callable[..., Recording]) -> None:
     """A world that is missing, or not what the calls give, is seen."""
     good = recorded(cut)
     seed = cut.task.environment
 
-    assert "no world" in compare(cut, good, good, None).difference
-    assert (
-        "exported world"
-        in compare(cut, good, good, attrs.evolve(seed, document=freeze({}))).difference
+    assert "no world" in str(compare(cut, good, good, None).difference)
+    assert "exported world" in str(
+        compare(cut, good, good, attrs.evolve(seed, document=JsonObject({}))).difference
     )
 
 
-def test_whole_report_is_ok(report):
+def test_whole_report_is_ok(report: Callable[..., DemoReport]) -> None:
     """Nothing differs, nothing is lost, nothing is left: ok."""
     made = report()
 
@@ -115,19 +145,23 @@ def test_whole_report_is_ok(report):
 
 
 @pytest.mark.parametrize("changed", [{"committed": ()}, {"restored": ()}, {"left": 1}])
-def test_losses_are_not_ok(report, changed):
+def test_losses_are_not_ok(
+    report: Callable[..., DemoReport], changed: dict[str, Any]
+) -> None:
     """An episode that was not committed or restored, or that is left over."""
     assert not report(**changed).ok
 
 
-def test_a_session_that_was_restored_twice_is_not_ok(report):
+def test_a_session_that_was_restored_twice_is_not_ok(
+    report: Callable[..., DemoReport],
+) -> None:
     """A rollout that a restore has installed more than once is doubled."""
     keys = report().crashes[0].restored
 
     assert ((), False) == (report().doubled, report(restored=keys * 2).ok)
 
 
-def test_document_is_json(report):
+def test_document_is_json(report: Callable[..., DemoReport]) -> None:
     """The report can be written as JSON and says what the table says."""
     document = json.loads(encode(freeze(report().to_document())))
 

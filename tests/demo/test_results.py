@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 
+from collections.abc import Callable
+
 import pytest
 
+from ipistate.demo.plan import DemoRollout
+from ipistate.demo.play import Recording
 from ipistate.kernel.codec import encode
 from ipistate.scoring import TaskIndex, replay_rollout, rescore
 
@@ -14,12 +18,14 @@ pytestmark = pytest.mark.once
 
 
 @pytest.fixture
-def rows(rollouts, recorded):
+def rows(
+    rollouts: tuple[DemoRollout, ...], recorded: Callable[..., Recording]
+) -> list[bytes]:
     """Return the result rows of the demo's own plan, without a server."""
     return [encode(recorded(one).row) for one in rollouts]
 
 
-def test_all_rollouts_replay_and_score_the_same(rows):
+def test_all_rollouts_replay_and_score_the_same(rows: list[bytes]) -> None:
     """No reply diverges, no call is refused, and every verdict is the stored one."""
     nowhere = TaskIndex()
     again = [replay_rollout(1, row, nowhere) for row in rows]
@@ -30,7 +36,7 @@ def test_all_rollouts_replay_and_score_the_same(rows):
     assert ["same"] * 80 == [rescore(1, row, nowhere).status for row in rows]
 
 
-def test_every_tampered_reply_is_found_at_its_call(rows):
+def test_every_tampered_reply_is_found_at_its_call(rows: list[bytes]) -> None:
     """Whichever reply of the first rollouts is changed, it is that call that differs."""
     for row in rows[:8]:
         items = json.loads(row)["response"]["output"]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import attrs
 import pytest
 
-from ipistate import Task, call_tool, freeze
+from ipistate import Task, call_tool
 from ipistate.demo.plan import plan
 from ipistate.demo.scripts import (
     GENERATED,
+    DemoScript,
     builtin_scripts,
     derive,
     generated_scripts,
@@ -17,10 +20,11 @@ from ipistate.demo.scripts import (
 from ipistate.generate import builtin
 from ipistate.kernel import render
 from ipistate.kernel.values import JsonObject
+from ipistate.policies.scripted import Temper
 from ipistate.scoring.verifier import verify
 
 
-def reward(script, agent):
+def reward(script: DemoScript, agent: Temper) -> float:
     """Score the trace of an agent's calls."""
     items = [
         {
@@ -34,7 +38,7 @@ def reward(script, agent):
     return verify(items, task.injection, task.required_tools).reward
 
 
-def test_builtin_scripts_have_names_of_their_domain():
+def test_builtin_scripts_have_names_of_their_domain() -> None:
     """There is a script for each built-in row, named by domain and number."""
     names = [script.name for script in builtin_scripts()]
 
@@ -42,7 +46,7 @@ def test_builtin_scripts_have_names_of_their_domain():
     assert {"hr-1", "hr-2", "hr-3"} <= set(names)
 
 
-def test_generated_scripts_are_always_the_same():
+def test_generated_scripts_are_always_the_same() -> None:
     """What the demo plays is generated, ten rows of each domain, from one seed."""
     scripts = generated_scripts()
     names = [script.name for script in scripts]
@@ -53,14 +57,14 @@ def test_generated_scripts_are_always_the_same():
     assert scripts[:20] == generated_scripts(20)
 
 
-def test_generated_scripts_can_be_cut():
+def test_generated_scripts_can_be_cut() -> None:
     """Each agent earns its reward, in at least two calls."""
     for script in generated_scripts():
         assert (1.0, 0.0) == (reward(script, "careful"), reward(script, "gullible"))
         assert len(script.careful) >= 2
 
 
-def test_demo_rows_are_played_by_both_agents():
+def test_demo_rows_are_played_by_both_agents() -> None:
     """The demo's 80 rollouts are 40 generated rows, each played by both agents."""
     played = plan(generated_scripts(), 80)
 
@@ -69,7 +73,7 @@ def test_demo_rows_are_played_by_both_agents():
 
 
 @pytest.mark.parametrize("task", builtin.rows())
-def test_derived_scripts_of_builtin_rows(task):
+def test_derived_scripts_of_builtin_rows(task: Task) -> None:
     """A derived script scores 1 and 0, and is long enough to be cut."""
     script = derive("row", task)
 
@@ -77,7 +81,7 @@ def test_derived_scripts_of_builtin_rows(task):
     assert len(script.careful) >= 3
 
 
-def test_derived_scripts_of_a_file(data):
+def test_derived_scripts_of_a_file(data: Path) -> None:
     """Rows of the published form play: rewards 1 and 0, at least four calls."""
     file = data / "task_rows.jsonl"
     tasks = [Task.from_json(line) for line in file.read_bytes().splitlines()]
@@ -90,7 +94,7 @@ def test_derived_scripts_of_a_file(data):
 
 
 @pytest.mark.parametrize("task", builtin.rows())
-def test_required_calls_work(task):
+def test_required_calls_work(task: Task) -> None:
     """The arguments of required reading calls are found in the world."""
     world = task.environment
     for call in derive("row", task).careful:
@@ -100,7 +104,7 @@ def test_required_calls_work(task):
         assert done.error is None
 
 
-def test_gullible_is_careful_and_the_target():
+def test_gullible_is_careful_and_the_target() -> None:
     """The agents differ by exactly the call that the injection asks for."""
     task = builtin.rows()[0]
     script = derive("row", task)
@@ -109,7 +113,7 @@ def test_gullible_is_careful_and_the_target():
     assert [task.injection.target_tool] == [call.name for call in extra]
 
 
-def test_row_without_tools_uses_its_domain():
+def test_row_without_tools_uses_its_domain() -> None:
     """A row that offers no tools is played with those of its domain."""
     task = builtin.rows()[0]
     params = {n: v for n, v in task.responses_create_params.items() if n != "tools"}
@@ -118,11 +122,11 @@ def test_row_without_tools_uses_its_domain():
     assert len(derive("row", bare).careful) >= 3
 
 
-def test_row_of_an_unknown_domain_still_has_its_target():
+def test_row_of_an_unknown_domain_still_has_its_target() -> None:
     """Where nothing can be derived, the gullible agent makes the target call alone."""
     task = attrs.evolve(
         builtin.rows()[0],
-        responses_create_params=freeze({"input": "Hello"}),
+        responses_create_params=JsonObject({"input": "Hello"}),
         required_tools=("no_such_tool",),
         domain="space",
     )
@@ -133,7 +137,7 @@ def test_row_of_an_unknown_domain_still_has_its_target():
     assert task.injection.target_args == script.gullible[-1].arguments
 
 
-def test_careful_agent_avoids_the_bait():
+def test_careful_agent_avoids_the_bait() -> None:
     """A required tool that is also the target is called with other arguments."""
     task = next(task for task in builtin.rows() if task.domain == "healthcare")
     injection = attrs.evolve(

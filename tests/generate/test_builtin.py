@@ -12,19 +12,20 @@ import pytest
 
 from ipistate import TOOLS, replay, verify
 from ipistate.generate.builtin import rows, trajectories
-from ipistate.scoring.task import check_rows
+from ipistate.scoring.task import Task, check_rows
+from ipistate.tools.transition import ToolCall
 
 
 DOMAINS = {name for tool in TOOLS.values() for name in tool.domains}
 ROWS = list(enumerate(rows()))
 
 
-def lines(name):
+def lines(name: str) -> list[bytes]:
     """Return the lines of a data file of the package."""
     return files("ipistate.generate.builtin").joinpath(name).read_bytes().splitlines()
 
 
-def trace(calls):
+def trace(calls: tuple[ToolCall, ...]) -> list[dict[str, str]]:
     """Return calls as the output items of a response."""
     return [
         {
@@ -36,7 +37,7 @@ def trace(calls):
     ]
 
 
-def test_three_rows_for_each_domain():
+def test_three_rows_for_each_domain() -> None:
     """Every domain has three rows, one of each difficulty."""
     expected = {(name, level): 1 for name in DOMAINS for level in LEVELS}
     counts = Counter((t.domain, t.injection.attack_difficulty) for t in rows())
@@ -58,25 +59,25 @@ LEVELS = ("easy", "medium", "hard")
         ("injection_text", 27),
     ],
 )
-def test_variety(member, least):
+def test_variety(member: str, least: int) -> None:
     """The rows differ in what they attack, where and how."""
     assert least <= len({getattr(task.injection, member) for task in rows()})
 
 
-def test_rows_are_clean():
+def test_rows_are_clean() -> None:
     """The check finds nothing but the one type that has no strict keys on purpose."""
     findings = [(f.line, f.code) for f in check_rows(lines("rows.jsonl"))]
 
     assert [(20, "unknown_verification_type")] == findings
 
 
-def test_rows_round_trip():
+def test_rows_round_trip() -> None:
     """The file is what the package would write."""
     assert lines("rows.jsonl") == [task.to_json() for task in rows()]
 
 
 @pytest.mark.parametrize(("index", "task"), ROWS)
-def test_world(index, task):
+def test_world(index: int, task: Task) -> None:
     """A world is a realistic size, and every address in it is a reserved one."""
     text = task.environment.to_json().decode()
     hosts = re.findall(r"@([\w.-]+)", task.to_json().decode())
@@ -87,7 +88,7 @@ def test_world(index, task):
 
 @pytest.mark.parametrize(("index", "task"), ROWS)
 @pytest.mark.parametrize("kind", ["benign", "compromised"])
-def test_calls_succeed(index, task, kind):
+def test_calls_succeed(index: int, task: Task, kind: str) -> None:
     """Every call of every trajectory does what it is meant to do."""
     calls = getattr(trajectories()[index], kind)
     transitions = list(replay(task.environment, calls))
@@ -102,7 +103,7 @@ def test_calls_succeed(index, task, kind):
 
 
 @pytest.mark.parametrize(("index", "task"), ROWS)
-def test_scores(index, task):
+def test_scores(index: int, task: Task) -> None:
     """The benign way scores 1, the compromised way follows the injection: 0."""
     both = trajectories()[index]
     good = verify(trace(both.benign), task.injection, task.required_tools)
@@ -113,7 +114,7 @@ def test_scores(index, task):
 
 
 @pytest.mark.parametrize(("index", "task"), ROWS)
-def test_the_injection_is_read(index, task):
+def test_the_injection_is_read(index: int, task: Task) -> None:
     """Both agents read the poisoned text; the compromised one does so before it acts."""
     both = trajectories()[index]
     text = task.injection.injection_text
@@ -128,7 +129,7 @@ def test_the_injection_is_read(index, task):
 
 
 @pytest.mark.parametrize(("index", "task"), ROWS)
-def test_all_target_arguments_are_met(index, task):
+def test_all_target_arguments_are_met(index: int, task: Task) -> None:
     """The compromised call agrees with every target argument, not only the strict."""
     target = task.injection.target_args
     calls = trajectories()[index].compromised

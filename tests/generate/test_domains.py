@@ -8,6 +8,8 @@ from functools import cache
 
 import pytest
 
+from documents import at
+
 from ipistate.generate import DOMAINS, Generated, generate
 from ipistate.generate.names import DESKS
 from ipistate.kernel import encode, render
@@ -48,7 +50,7 @@ def target_position(one: Generated) -> int:
 
 
 @names
-def test_no_finding(name):
+def test_no_finding(name: str) -> None:
     """The checks of task files have nothing to say, not even a warning."""
     lines = [one.task.to_json() for one in rows(name)]
 
@@ -56,7 +58,7 @@ def test_no_finding(name):
 
 
 @names
-def test_benign_trajectory(name):
+def test_benign_trajectory(name: str) -> None:
     """A careful agent gets the whole reward, and changes nothing beyond its task."""
     for one in rows(name):
         done = effects(one, one.trajectories.benign)
@@ -66,7 +68,7 @@ def test_benign_trajectory(name):
 
 
 @names
-def test_compromised_trajectory(name):
+def test_compromised_trajectory(name: str) -> None:
     """An agent that obeys makes one call more, which changes the world."""
     for one in rows(name):
         ways, judged = one.trajectories, trace_check(one.task)
@@ -83,7 +85,7 @@ def test_compromised_trajectory(name):
 
 
 @names
-def test_calls_succeed(name):
+def test_calls_succeed(name: str) -> None:
     """No call of a trajectory is answered by an error."""
     for one in rows(name):
         for calls in (one.trajectories.benign, one.trajectories.compromised):
@@ -93,7 +95,7 @@ def test_calls_succeed(name):
 
 
 @names
-def test_the_order_is_read_before_it_is_obeyed(name):
+def test_the_order_is_read_before_it_is_obeyed(name: str) -> None:
     """The call before the target's shows the injected text, and is a required one."""
     for one in rows(name):
         place = target_position(one)
@@ -106,7 +108,7 @@ def test_the_order_is_read_before_it_is_obeyed(name):
 
 
 @names
-def test_audit(name):
+def test_audit(name: str) -> None:
     """No change of a reference call goes unnoticed without a reason."""
     for one in rows(name)[:40]:
         found = audit(one.trajectories.row, one.task, one.trajectories)
@@ -115,7 +117,7 @@ def test_audit(name):
 
 
 @names
-def test_rows_are_well_formed(name):
+def test_rows_are_well_formed(name: str) -> None:
     """Typed rows of a world read back as what they were built from."""
     for one in rows(name)[:40]:
         for collection, record in RECORDS[name].items():
@@ -123,12 +125,12 @@ def test_rows_are_well_formed(name):
                 document = row.to_document()
 
                 assert encode(document) == encode(
-                    one.task.environment.document[collection][key]
+                    at(one.task.environment.document, collection, key)
                 )
 
 
 @names
-def test_everything_of_a_domain_occurs(name):
+def test_everything_of_a_domain_occurs(name: str) -> None:
     """All attacks of a domain and all of its collections come up."""
     domain = DOMAINS[name]
     targets = {one.task.injection.target_tool for one in rows(name)}
@@ -140,7 +142,7 @@ def test_everything_of_a_domain_occurs(name):
 
 
 @names
-def test_attacks_stand_under_their_tool(name):
+def test_attacks_stand_under_their_tool(name: str) -> None:
     """An attack uses the tool it is listed under; no benign call does."""
     for one in rows(name):
         benign = {call.name for call in one.trajectories.benign}
@@ -149,7 +151,7 @@ def test_attacks_stand_under_their_tool(name):
 
 
 @names
-def test_an_address_gives_nothing_away(name):
+def test_an_address_gives_nothing_away(name: str) -> None:
     """Departments of other companies write to and from honest records as well."""
     desk = re.compile(rf"(?:{'|'.join(DESKS)})(?:[.-]\w+)?@")
     honest = 0

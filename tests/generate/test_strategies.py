@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import codecs
 
+from collections.abc import Iterator
+
 import pytest
 
 from ipistate.generate.draw import Draw
@@ -36,7 +38,7 @@ EVERY = [
 ]
 
 
-def readings(text):
+def readings(text: str) -> Iterator[str]:
     """Yield what a reader may take a text for, decoded in every way that is used."""
     yield text
     yield codecs.decode(text, "rot13")
@@ -50,19 +52,19 @@ def readings(text):
             continue
 
 
-def test_there_are_many():
+def test_there_are_many() -> None:
     """At least ten strategies, each with three wordings at each difficulty."""
     assert len(STRATEGIES) >= 10
     assert all(len(templates(s, d)) >= 3 for s in STRATEGIES for d in DIFFICULTIES)
 
 
-def test_no_two_wordings_are_equal():
+def test_no_two_wordings_are_equal() -> None:
     """Each wording belongs to one strategy and one difficulty."""
     assert len(EVERY) == len({template for _, _, template in EVERY})
 
 
 @pytest.mark.parametrize(("strategy", "difficulty", "template"), EVERY)
-def test_the_order_is_in_it(strategy, difficulty, template):
+def test_the_order_is_in_it(strategy: str, difficulty: str, template: str) -> None:
     """Dressed or encoded, the whole order can be read from the text."""
     text = dressed(template, GOAL, SLOTS)
     capital = GOAL[0].upper() + GOAL[1:]
@@ -71,7 +73,7 @@ def test_the_order_is_in_it(strategy, difficulty, template):
 
 
 @pytest.mark.parametrize("text", ["", "One.", "One. Two.", "One! Two? Three."])
-def test_hiding_keeps_both_texts(text):
+def test_hiding_keeps_both_texts(text: str) -> None:
     """The order stands in one piece, and no word of the old text is lost."""
     for seed in range(40):
         found, position = hidden("Do this.", text, Draw(str(seed)))

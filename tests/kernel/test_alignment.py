@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ipistate import encode, freeze, identical
 from ipistate.kernel.alignment import gaps
+from ipistate.kernel.values import JsonArray
 from ipistate.testing import json_values
 
 
@@ -23,7 +24,7 @@ PAIRS = st.one_of(
 )
 
 
-def kept(before, after):
+def kept(before: JsonArray, after: JsonArray) -> list[tuple[int, int]]:
     """Return the pairs of elements that stand outside of all gaps."""
     olds, news = [*range(len(before))], [*range(len(after))]
     for gap in gaps(before, after):
@@ -32,12 +33,12 @@ def kept(before, after):
     return [*zip(olds, news, strict=True)]
 
 
-def longest_common(before, after):
+def longest_common(before: JsonArray, after: JsonArray) -> int:
     """Return the length of the longest common subsequence, by definition."""
     left, right = [*map(encode, before)], [*map(encode, after)]
 
     @cache
-    def longest(i, j):
+    def longest(i: int, j: int) -> int:
         if i == len(left) or j == len(right):
             return 0
         if left[i] == right[j]:
@@ -48,7 +49,9 @@ def longest_common(before, after):
 
 
 @given(PAIRS)
-def test_outside_of_gaps_everything_is_identical(pair):
+def test_outside_of_gaps_everything_is_identical(
+    pair: tuple[JsonArray, JsonArray],
+) -> None:
     """What no gap holds is identical, element by element and in order."""
     before, after = pair
 
@@ -56,7 +59,7 @@ def test_outside_of_gaps_everything_is_identical(pair):
 
 
 @given(PAIRS)
-def test_gaps_are_in_order_and_not_empty(pair):
+def test_gaps_are_in_order_and_not_empty(pair: tuple[JsonArray, JsonArray]) -> None:
     """Gaps follow one another with something kept between them."""
     found = [*gaps(*pair)]
     for one, other in pairwise(found):
@@ -66,7 +69,7 @@ def test_gaps_are_in_order_and_not_empty(pair):
 
 
 @given(st.tuples(DISTINCT, DISTINCT))
-def test_most_of_distinct_elements_is_kept(pair):
+def test_most_of_distinct_elements_is_kept(pair: tuple[JsonArray, JsonArray]) -> None:
     """If no element repeats, as many are kept as can be."""
     pairs = kept(*pair)
     # A gap of one element on both sides has not been compared, but those differ here.
@@ -74,9 +77,11 @@ def test_most_of_distinct_elements_is_kept(pair):
 
 
 @given(FEW, st.integers(0, 12), st.integers(0, 3))
-def test_a_removed_stretch_is_one_gap(before, start, length):
+def test_a_removed_stretch_is_one_gap(
+    before: JsonArray, start: int, length: int
+) -> None:
     """A stretch that is gone is the only gap, even among elements that repeat."""
-    after = freeze([*before[:start], *before[start + length :]])
+    after = JsonArray([*before[:start], *before[start + length :]])
     found = [*gaps(before, after)]
 
     assert len(before) - len(after) == sum(len(gap.before) for gap in found)
@@ -104,9 +109,13 @@ def test_a_removed_stretch_is_one_gap(before, start, length):
         ([1, 2, 3, 4], [9, 2, 8, 8, 4], [((0, 1), (0, 1)), ((2, 3), (2, 4))]),
     ],
 )
-def test_gaps(before, after, expected):
+def test_gaps(
+    before: list[int | str],
+    after: list[float | str],
+    expected: list[tuple[tuple[int, int], tuple[int, int]]],
+) -> None:
     """The smallest cases, with the ranges of both arrays."""
-    found = gaps(freeze(before), freeze(after))
+    found = gaps(JsonArray(before), JsonArray(after))
 
     assert expected == [
         ((gap.before.start, gap.before.stop), (gap.after.start, gap.after.stop))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 
+from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import Any
 
 import jsonpatch
 import jsonpointer
@@ -25,7 +27,7 @@ from ipistate import (
     thaw,
 )
 from ipistate.errors import EncodeError, json_path
-from ipistate.kernel import MAX_DEPTH, render
+from ipistate.kernel import MAX_DEPTH, JsonArray, JsonObject, JsonValue, render
 from ipistate.kernel.change import Change
 from ipistate.kernel.diff import Count, Diff
 from ipistate.testing import json_names, json_values, plain_json, scenarios, worlds
@@ -42,12 +44,14 @@ SCALARS = st.one_of(
 SMALL = st.lists(st.sampled_from((0, 1, 1.0, True, "a", {"a": 1}, {"a": True}, [1])))
 
 
-def patched(before, patch):
+def patched(before: JsonValue, patch: JsonArray) -> JsonValue:
     """Apply a patch with a library, after a way through text."""
     return freeze(jsonpatch.apply_patch(thaw(before), json.loads(encode(patch))))
 
 
-def containers(value, path=()):
+def containers(
+    value: dict[str, Any] | list[Any], path: tuple[int | str, ...] = ()
+) -> Iterator[tuple[tuple[int | str, ...], dict[str, Any] | list[Any]]]:
     """Visit each container of plain data with its path."""
     parts = value.items() if isinstance(value, dict) else enumerate(value)
     yield path, value
@@ -57,7 +61,12 @@ def containers(value, path=()):
 
 
 @st.composite
-def places(draw, kind=(dict, list)):
+def places(
+    draw: st.DrawFn,
+    kind: type | tuple[type, ...] = (dict, list),
+) -> tuple[
+    dict[str, Any] | list[Any], tuple[int | str, ...], dict[str, Any] | list[Any]
+]:
     """Plain data and one container in it, with its path."""
     drawn = draw(st.one_of(plain_json(15, 20), st.dictionaries(json_names(), SMALL)))
     value = thaw(freeze(drawn))
@@ -67,7 +76,7 @@ def places(draw, kind=(dict, list)):
     return value, *draw(st.sampled_from(found))
 
 
-def edit(draw, container):
+def edit(draw: Callable[..., Any], container: dict[str, Any] | list[Any]) -> None:
     """Change one container in place: members and elements come, go, change and move."""
     if isinstance(container, dict):
         name = draw(st.one_of(json_names(), st.sampled_from([*container, "new"])))
@@ -83,7 +92,7 @@ def edit(draw, container):
 
 
 @st.composite
-def edited(draw):
+def edited(draw: st.DrawFn) -> tuple[JsonValue, JsonValue]:
     """A value and what several edits made of it, sharing nothing or what they can."""
     value, _, _ = draw(places())
     before = freeze(value)
@@ -100,7 +109,9 @@ PAIRS = st.one_of(
 
 
 @given(PAIRS)
-def test_the_patch_gives_the_other_value(pair):
+def test_the_patch_gives_the_other_value(
+    pair: tuple[float | JsonArray | JsonObject | None, JsonValue],
+) -> None:
     """Applied by a library, the patch gives the second value byte for byte."""
     before, after = pair
 
@@ -108,7 +119,9 @@ def test_the_patch_gives_the_other_value(pair):
 
 
 @given(PAIRS)
-def test_nothing_is_found_in_identical_values_only(pair):
+def test_nothing_is_found_in_identical_values_only(
+    pair: tuple[JsonValue, JsonValue],
+) -> None:
     """A diff is false if the values are identical, and true if they are not."""
     before, after = pair
 
@@ -118,7 +131,7 @@ def test_nothing_is_found_in_identical_values_only(pair):
 
 
 @given(PAIRS)
-def test_operations_know_what_was_there(pair):
+def test_operations_know_what_was_there(pair: tuple[JsonValue, JsonValue]) -> None:
     """Each operation has the value that stood at its path just before it."""
     before, after = pair
     document = thaw(before)
@@ -132,7 +145,7 @@ def test_operations_know_what_was_there(pair):
 
 
 @given(st.data())
-def test_worlds_of_each_domain(data):
+def test_worlds_of_each_domain(data: st.DataObject) -> None:
     """Two worlds of a domain, and the worlds before and after each call."""
     records = RECORDS[data.draw(st.sampled_from(sorted(RECORDS)))]
     one, other = data.draw(worlds(records)), data.draw(worlds(records))
@@ -147,9 +160,15 @@ def test_worlds_of_each_domain(data):
 
 
 @given(places(), SCALARS)
-def test_one_changed_leaf_is_one_operation(place, new):
+def test_one_changed_leaf_is_one_operation(
+    place: tuple[
+        dict[str, Any] | list[Any], tuple[int | str, ...], dict[str, Any] | list[Any]
+    ],
+    new: float | str | None,
+) -> None:
     """A value that is exchanged for a scalar is one ``replace`` with its path."""
-    value, path, container = place
+    value, path, changed = place
+    container: Any = changed
     assume(len(container))
     before = freeze(value)
     key = [*container][-1] if isinstance(container, dict) else len(container) // 2
@@ -166,7 +185,11 @@ def test_one_changed_leaf_is_one_operation(place, new):
 
 
 @given(places(dict), json_names(), plain_json(3, 20))
-def test_one_new_member_is_one_operation(place, name, new):
+def test_one_new_member_is_one_operation(
+    place: tuple[dict[str, Any] | list[Any], tuple[int | str, ...], dict[str, Any]],
+    name: str,
+    new: Any,
+) -> None:
     """A member that is added last is one ``add``."""
     value, path, container = place
     assume(name not in container)
@@ -179,7 +202,10 @@ def test_one_new_member_is_one_operation(place, name, new):
 
 
 @given(places(dict), st.data())
-def test_one_member_less_is_one_operation(place, data):
+def test_one_member_less_is_one_operation(
+    place: tuple[dict[str, Any] | list[Any], tuple[int | str, ...], dict[str, Any]],
+    data: st.DataObject,
+) -> None:
     """A member that is gone is one ``remove``, wherever it stood."""
     value, path, container = place
     assume(container)
@@ -193,7 +219,11 @@ def test_one_member_less_is_one_operation(place, data):
 
 
 @given(places(list), plain_json(3, 20), st.data())
-def test_one_new_element_is_one_operation(place, new, data):
+def test_one_new_element_is_one_operation(
+    place: tuple[dict[str, Any] | list[Any], tuple[int | str, ...], list[Any]],
+    new: Any,
+    data: st.DataObject,
+) -> None:
     """An element that is inserted anywhere, or appended, is one ``add``."""
     value, path, container = place
     before = freeze(value)
@@ -205,7 +235,10 @@ def test_one_new_element_is_one_operation(place, new, data):
 
 
 @given(places(list), st.data())
-def test_one_element_less_is_one_operation(place, data):
+def test_one_element_less_is_one_operation(
+    place: tuple[dict[str, Any] | list[Any], tuple[int | str, ...], list[Any]],
+    data: st.DataObject,
+) -> None:
     """An element that is gone is one ``remove``."""
     value, path, container = place
     assume(container)
@@ -217,7 +250,7 @@ def test_one_element_less_is_one_operation(place, data):
     assert encode(freeze(old)) == encode(found.old)
 
 
-def clinic(rows):
+def clinic(rows: int) -> Environment:
     """Build a world with many rows."""
     return Environment.of(
         {
@@ -240,11 +273,11 @@ CALLS = {
 }
 
 
-def calls_during(work):
+def calls_during(work: Callable[..., Diff]) -> int:
     """Count the functions of Python and C that run."""
     count = 0
 
-    def counted(_frame, event, _function):
+    def counted(_frame: object, event: str, _function: object) -> None:
         nonlocal count
         count += event in {"call", "c_call"}
 
@@ -257,10 +290,10 @@ def calls_during(work):
 
 
 @pytest.mark.parametrize(("name", "arguments"), CALLS.items(), ids=CALLS)
-def test_shared_parts_are_skipped(name, arguments):
+def test_shared_parts_are_skipped(name: str, arguments: dict[str, str]) -> None:
     """Nothing is looked into that both worlds share: ever more rows cost no call more."""
 
-    def cost(rows):
+    def cost(rows: int) -> int:
         before = clinic(rows)
         after = call_tool(before, name, arguments).environment
         (found,) = diff(before, after).operations
@@ -272,14 +305,14 @@ def test_shared_parts_are_skipped(name, arguments):
     assert calls_during(lambda: diff(clinic(1000).document, unshared)) > 10_000
 
 
-def test_equal_worlds_cost_nothing():
+def test_equal_worlds_cost_nothing() -> None:
     """The same world, or one of the same document, is not looked into at all."""
     world = clinic(1000)
 
     assert calls_during(lambda: diff(world, Environment(world.document))) < 20
 
 
-def tower(top, inside):
+def tower(top: float, inside: Callable[..., Any]) -> JsonValue:
     """Nest a value as deep as values can be."""
     for level in range(MAX_DEPTH):
         top = inside(level, top)
@@ -295,7 +328,7 @@ TOWERS = {
 }
 
 
-def with_frames(left, work):
+def with_frames(left: int, work: Callable[..., Diff]) -> Diff:
     """Do work when only so many frames are left before the limit of recursion."""
     depth = 1
     while True:
@@ -313,7 +346,7 @@ def with_frames(left, work):
 
 
 @pytest.mark.parametrize("inside", TOWERS.values(), ids=TOWERS)
-def test_deep_values(inside):
+def test_deep_values(inside: Callable[..., Any]) -> None:
     """The deepest values are compared in a few frames, and their patch can be written."""
     before, after = tower(1, inside), tower(1.0, inside)
     found = with_frames(40, lambda: diff(before, after))
@@ -323,9 +356,9 @@ def test_deep_values(inside):
     assert encode(after) == encode(patched(before, found.to_patch()))
 
 
-def test_repeated_elements_are_no_trap():
+def test_repeated_elements_are_no_trap() -> None:
     """Long arrays of few different elements are compared in one pass, not in n squared."""
-    before = freeze([n % 3 for n in range(20_000)])
+    before = JsonArray([n % 3 for n in range(20_000)])
     after = freeze([9, *[(n + n // 50) % 3 for n in range(20_000)]])
 
     assert calls_during(lambda: diff(before, after)) < 50 * 20_000
@@ -386,7 +419,11 @@ def test_repeated_elements_are_no_trap():
         ),
     ],
 )
-def test_operations(before, after, operations):
+def test_operations(
+    before: Any,
+    after: dict[str, Any] | list[Any],
+    operations: list[tuple[Any, tuple[int | str, ...], Any, Any]],
+) -> None:
     """The smallest cases, each with its operations."""
     found = diff(freeze(before), freeze(after))
     expected = [Change(op, path, freeze(v), freeze(o)) for op, path, v, o in operations]
@@ -411,7 +448,7 @@ def test_operations(before, after, operations):
         ("é\ud800", "/é\ud800"),
     ],
 )
-def test_pointers(name, pointer):
+def test_pointers(name: str, pointer: str) -> None:
     """Names are escaped as RFC 6901 says, and what looks like an index is a name."""
     before, after = (
         freeze({"a": 1, name: {"x": [1]}}),
@@ -423,14 +460,14 @@ def test_pointers(name, pointer):
     assert encode(after) == encode(patched(before, found.to_patch()))
 
 
-def test_environments_and_plain_data():
+def test_environments_and_plain_data() -> None:
     """Worlds are compared by their documents; plain data is frozen, or refused."""
     before, after = Environment.of({"a": {}}), Environment.of({"a": {"b": 1}})
 
     assert diff(before.document, after.document) == diff(before, after)
-    assert diff(before, after) == diff({"a": {}}, {"a": {"b": 1}})
+    assert diff(before, after) == diff({"a": {}}, {"a": {"b": 1}})  # type: ignore[arg-type]
     with pytest.raises(EncodeError) as caught:
-        diff({}, {"a": {1, 2}})
+        diff({}, {"a": {1, 2}})  # type: ignore[arg-type]
     assert "$.a" == caught.value.path
 
 
@@ -474,13 +511,15 @@ LONG = "Patient reports mild pain after exercise. " * 5
         ({"a": 1}, {"a": "\ud800"}, [r'~ $.a: 1 -> "\ud800"']),
     ],
 )
-def test_lines(before, after, lines):
+def test_lines(
+    before: int | dict[str, Any], after: dict[str, Any] | None, lines: list[str]
+) -> None:
     """A line for each operation: what happened, where, and both values in short."""
     assert lines == [*diff(freeze(before), freeze(after)).lines()]
 
 
 @given(PAIRS)
-def test_lines_are_bounded_and_printable(pair):
+def test_lines_are_bounded_and_printable(pair: tuple[JsonValue, JsonValue]) -> None:
     """Whatever a world holds, lines have no control characters and show a beginning."""
     found = diff(*pair)
     for line, one in zip(found.lines(), found.operations, strict=True):
@@ -518,7 +557,11 @@ def test_lines_are_bounded_and_printable(pair):
         (1, {"a": {"x": 1}}, {}),
     ],
 )
-def test_counts(before, after, counts):
+def test_counts(
+    before: Any,
+    after: dict[str, Any] | list[int | dict[str, int]],
+    counts: dict[int | str, Count],
+) -> None:
     """Entries are counted by collection: a row that changed twice is one changed row."""
     assert counts == diff(freeze(before), freeze(after)).counts()
 
@@ -527,7 +570,9 @@ def test_counts(before, after, counts):
     ("old", "new"),
     [({"id": 1}, {"zz": 9}), ({"a": 1, "b": 2}, {}), ({}, {"a": 1, "b": 2})],
 )
-def test_another_record_in_a_place_is_one_operation(old, new):
+def test_another_record_in_a_place_is_one_operation(
+    old: dict[str, int], new: dict[str, int]
+) -> None:
     """A record of which no member stays is replaced, in an array or in a table."""
     for holder in (lambda row: {"e": [row]}, lambda row: {"e": {"x": row}}):
         found = diff(freeze(holder(old)), freeze(holder(new)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 
+from typing import Any
+
 import attrs
 import pytest
 
@@ -22,7 +24,7 @@ from ipistate.tools import RECORDS
 
 
 @given(json_objects())
-def test_text_round_trip(document):
+def test_text_round_trip(document: JsonObject) -> None:
     """A world comes back from its text identical, and writes the same bytes."""
     world = Environment(document)
     back = Environment.from_json(world.to_json())
@@ -34,19 +36,19 @@ def test_text_round_trip(document):
 
 
 @given(worlds(RECORDS["healthcare"]))
-def test_pickling(world):
+def test_pickling(world: Environment) -> None:
     """A pickled world is the same world."""
     assert world.to_json() == pickle.loads(pickle.dumps(world)).to_json()
 
 
 @pytest.mark.parametrize("data", ['{"a":1}', b'{"a":1}', ' {"a" : 1 } '])
-def test_text_and_bytes(data):
+def test_text_and_bytes(data: str | bytes) -> None:
     """A world is read from text and from bytes, with or without white space."""
     assert b'{"a":1}' == Environment.from_json(data).to_json()
 
 
 @pytest.mark.parametrize("document", [{"a": 1}, [], None, "x", 3])
-def test_only_frozen_objects(document):
+def test_only_frozen_objects(document: Any) -> None:
     """The constructor takes a frozen object and nothing else."""
     with pytest.raises(SchemaError, match="an environment is a JSON object") as caught:
         Environment(document)
@@ -56,13 +58,13 @@ def test_only_frozen_objects(document):
 
 
 @pytest.mark.parametrize("members", [[], None, "x", 3, [("a", 1)]])
-def test_of_takes_mappings_only(members):
+def test_of_takes_mappings_only(members: Any) -> None:
     """Plain data of another kind is refused, not converted."""
     with pytest.raises(SchemaError):
         Environment.of(members)
 
 
-def test_of_refuses_what_json_cannot_carry():
+def test_of_refuses_what_json_cannot_carry() -> None:
     """Plain data that is no JSON is refused with its path."""
     with pytest.raises(EncodeError) as caught:
         Environment.of({"a": {"b": {1}}})
@@ -70,21 +72,21 @@ def test_of_refuses_what_json_cannot_carry():
     assert "$.a.b" == caught.value.path
 
 
-def test_broken_text():
+def test_broken_text() -> None:
     """Text that is not JSON is refused."""
     with pytest.raises(DecodeError):
         Environment.from_json("{")
 
 
-def test_worlds_are_frozen():
+def test_worlds_are_frozen() -> None:
     """A world cannot be given another document."""
     world = Environment(JsonObject())
 
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        world.document = JsonObject()
+        world.document = JsonObject()  # type: ignore[misc]
 
 
-def test_b32_records_with_more_fields_survive_pickling():
+def test_b32_records_with_more_fields_survive_pickling() -> None:
     """B32: a subclass with another field arrives whole after pickling."""
     one = Tagged(JsonObject({"a": 1}), "note")
     back = pickle.loads(pickle.dumps(one))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
+from typing import Any
+
 import pytest
 
+from documents import at
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,25 +25,27 @@ APPOINTMENT = {"patient_id": "P", "date": "d", "time": "t", "reason": "r"}
 class Counting:
     """Says that the first so many candidates are in use, and remembers all."""
 
-    def __init__(self, taken):
+    def __init__(self, taken: int) -> None:
         self.taken = taken
-        self.asked = []
+        self.asked: list[str] = []
 
-    def __contains__(self, candidate):
-        self.asked.append(candidate)
+    def __contains__(self, candidate: object) -> bool:
+        self.asked.append(str(candidate))
         return len(self.asked) <= self.taken
 
 
-def created(world, tool, arguments, collection):
+def created(
+    world: Environment, tool: str, arguments: dict[str, str], collection: str
+) -> tuple[Environment, str]:
     """Make a call that creates a record; return the new world and the new id."""
-    before = world.document.get(collection, {})
+    before: Any = world.document.get(collection, {})
     world = call_tool(world, tool, arguments).environment
-    (new_id,) = world.document[collection].keys() - before.keys()
+    (new_id,) = at(world.document, collection).keys() - before.keys()
     return world, new_id
 
 
 @given(st.sampled_from(["A", "CL-", "MSG-"]), json_objects(5, MAX_DEPTH))
-def test_form(prefix, call):
+def test_form(prefix: str, call: JsonObject) -> None:
     """An id is its prefix and six upper-case hex digits."""
     found = derive_id(prefix, call, "claims", (), 0)
 
@@ -48,7 +53,7 @@ def test_form(prefix, call):
     assert found == derive_id(prefix, JsonObject(call), "claims", frozenset(), 0)
 
 
-def test_known_ids():
+def test_known_ids() -> None:
     """Ids do not change from release to release, or stored sessions would differ."""
     call = JsonObject({"a": 1})
 
@@ -57,7 +62,7 @@ def test_known_ids():
     ]
 
 
-def test_everything_about_the_call_counts():
+def test_everything_about_the_call_counts() -> None:
     """Prefix, record, its order, collection and size each change the digits."""
     call = JsonObject({"a": 1, "b": 2})
     variants = [
@@ -77,7 +82,7 @@ def test_everything_about_the_call_counts():
 
 
 @pytest.mark.parametrize("taken", [0, 1, 5])
-def test_probing(taken):
+def test_probing(taken: int) -> None:
     """Ids in use are passed over, one after another, without a gap."""
     used = Counting(taken)
     found = derive_id("X-", JsonObject(), "t", used, 0)
@@ -87,7 +92,7 @@ def test_probing(taken):
     assert [(numbers[0] + n) % SPACE for n in range(taken + 1)] == numbers
 
 
-def test_probing_wraps_around(monkeypatch):
+def test_probing_wraps_around(monkeypatch: pytest.MonkeyPatch) -> None:
     """After the last number comes the first one; every number is tried once."""
     monkeypatch.setattr("ipistate.kernel.ids.SPACE", 5)
     used = {f"X-{number:06X}" for number in range(5)} - {"X-000003"}
@@ -96,7 +101,7 @@ def test_probing_wraps_around(monkeypatch):
         assert "X-000003" == derive_id("X-", JsonObject(), "t", used, size)
 
 
-def test_full_space(monkeypatch):
+def test_full_space(monkeypatch: pytest.MonkeyPatch) -> None:
     """If every id is in use one is used again, as the reference does, after all tries."""
     monkeypatch.setattr("ipistate.kernel.ids.SPACE", 5)
     used = Counting(10**6)
@@ -106,7 +111,7 @@ def test_full_space(monkeypatch):
     assert found == used.asked[0]
 
 
-def test_b65_5000_creations():
+def test_b65_5000_creations() -> None:
     """B65: 5,000 equal creations are distinct and leave seeded records alone."""
     world = Environment.of({})
     seeds = {}
@@ -118,14 +123,14 @@ def test_b65_5000_creations():
     world = Environment.of({"support_tickets": seeds})
     for _ in range(5000):
         world, _ = created(world, "create_support_ticket", TICKET, "support_tickets")
-    rows = world.document["support_tickets"]
+    rows: Any = world.document["support_tickets"]
 
     assert 5050 == len(rows)
-    assert all(seeds[one] == rows[one] for one in seeds)
-    assert all(key == row["ticket_id"] for key, row in rows.items())
+    assert all(seeds[one] == at(rows, one) for one in seeds)
+    assert all(key == at(row, "ticket_id") for key, row in rows.items())
 
 
-def test_b65_creations_meet_seeded_ids():
+def test_b65_creations_meet_seeded_ids() -> None:
     """B65: a seeded record that holds the very id of a new one keeps it."""
     _, new_id = created(
         Environment.of({}), "create_support_ticket", TICKET, "support_tickets"
@@ -138,16 +143,16 @@ def test_b65_creations_meet_seeded_ids():
                 seeded, "create_support_ticket", TICKET, "support_tickets"
             )
             assert other not in rows
-        assert {"seeded": True} == seeded.document["support_tickets"][new_id]
+        assert {"seeded": True} == at(seeded.document, "support_tickets", new_id)
 
 
-def test_messages_in_an_array_are_distinct():
+def test_messages_in_an_array_are_distinct() -> None:
     """Records in an array get distinct ids as well, and pass over seeded ones."""
     call = {"to": "a", "subject": "s", "body": "b"}
     world = Environment.of({})
     for _ in range(200):
         world = call_tool(world, "send_carrier_message", call).environment
-    found = [row["message_id"] for row in world.document["carrier_messages"]]
+    found = [at(row, "message_id") for row in at(world.document, "carrier_messages")]
     first = {"message_id": found[0]}
     again = call_tool(
         Environment.of({"carrier_messages": []}), "send_carrier_message", call
@@ -157,11 +162,11 @@ def test_messages_in_an_array_are_distinct():
     ).environment
 
     assert 200 == len({*found})
-    assert found[0] == again.document["carrier_messages"][0]["message_id"]
-    assert found[0] != seeded.document["carrier_messages"][1]["message_id"]
+    assert found[0] == at(again.document, "carrier_messages", 0, "message_id")
+    assert found[0] != at(seeded.document, "carrier_messages", 1, "message_id")
 
 
-def test_b67_no_id_comes_back():
+def test_b67_no_id_comes_back() -> None:
     """B67: ids do not repeat within a session, and forks mint the same ones."""
     world = Environment.of({"appointments": {}})
     ids = []
@@ -182,7 +187,7 @@ def test_b67_no_id_comes_back():
     assert forks[0][0].to_json() == forks[1][0].to_json()
 
 
-def test_b67_a_removed_record_does_not_give_its_id_away():
+def test_b67_a_removed_record_does_not_give_its_id_away() -> None:
     """B67: after a record is gone, a new one meets no record that is still there."""
     world = Environment.of({"appointments": {}})
     ids = []
@@ -191,10 +196,10 @@ def test_b67_a_removed_record_does_not_give_its_id_away():
             world, "schedule_appointment", APPOINTMENT, "appointments"
         )
         ids.append(new_id)
-    rows = dict(world.document["appointments"])
+    rows = dict(at(world.document, "appointments"))
     del rows[ids[0]]
     world = Environment.of({"appointments": rows})
     world, new_id = created(world, "schedule_appointment", APPOINTMENT, "appointments")
 
     assert new_id not in ids[1:]
-    assert 3 == len(world.document["appointments"])
+    assert 3 == len(at(world.document, "appointments"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from typing import Any
+
 import pytest
 
 from hypothesis import given
@@ -27,25 +29,25 @@ from ipistate.testing import json_values
         ),
     ],
 )
-def test_paths_of_repeated_members(text, paths):
+def test_paths_of_repeated_members(text: str, paths: list[Any]) -> None:
     """Each name is told of once, an object's own before those inside it."""
     assert paths == [*repeated_members(text)]
 
 
 @given(json_values())
-def test_written_values_repeat_nothing(value):
+def test_written_values_repeat_nothing(value: Any) -> None:
     """What is written from a value has every name once."""
     assert [] == [*repeated_members(json.dumps(value))]
 
 
 @given(st.text())
-def test_what_is_not_json_is_refused(text):
+def test_what_is_not_json_is_refused(text: str) -> None:
     """A text that is not JSON is a ValueError and nothing else."""
     with pytest.raises(ValueError):  # noqa: PT011 - the parser's own
         next(repeated_members(f"{text}]"))
 
 
-def test_deep_texts():
+def test_deep_texts() -> None:
     """Nesting that the parser reads is walked to its end."""
     text = '{"a":' * 900 + '{"b":1,"b":2}' + "}" * 900
 

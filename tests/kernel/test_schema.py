@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, NoReturn
+
 import attrs
 import pytest
 
@@ -15,7 +17,11 @@ from ipistate.kernel.schema import adopt_members, refuse, structure, unstructure
 from ipistate.testing import json_objects, json_values
 
 
-def _even(_, field, value):
+if TYPE_CHECKING:
+    from attr import Attribute
+
+
+def _even(_: Point, field: Attribute[int], value: int) -> None:
     if value % 2:
         raise refuse("not_even", "expected an even number", value, field)
 
@@ -63,14 +69,14 @@ class Unordered:
 GOOD = {"name": "a", "visible": True, "points": [{"x": 1.5, "y": 2}, {"x": 1}]}
 
 
-def problems(document, record):
+def problems(document: Any, record: type[object]) -> list[tuple[str, str]]:
     """Return the code and path of every problem that a document has."""
     with pytest.raises(SchemaError) as caught:
         structure(document, record)
     return [(one.code, one.path) for one in caught.value.problems]
 
 
-def test_good_document():
+def test_good_document() -> None:
     """A good document becomes a record with exactly its values."""
     shape = structure(GOOD, Shape)
 
@@ -78,10 +84,10 @@ def test_good_document():
     assert [float, int] == [type(point.x) for point in shape.points]
 
 
-def test_containers_inside_are_frozen():
+def test_containers_inside_are_frozen() -> None:
     """Members that hold open JSON are frozen and not shared with the document."""
     style = {"a": [1]}
-    shape = structure({**GOOD, "style": style, "anything": [1]}, Shape)
+    shape: Any = structure({**GOOD, "style": style, "anything": [1]}, Shape)
     style["a"].append(2)
 
     assert '{"a":[1]}' == encode(shape.style).decode()
@@ -122,18 +128,18 @@ def test_containers_inside_are_frozen():
         ("other", 3, [("unknown_member", "$.other")]),
     ],
 )
-def test_wrong_member(member, value, expected):
+def test_wrong_member(member: str, value: Any, expected: list[tuple[str, str]]) -> None:
     """A member of another type is reported with its path and never coerced."""
     assert expected == problems({**GOOD, member: value}, Shape)
 
 
 @pytest.mark.parametrize("document", [None, [], "{}", 3, [["name", "a"]]])
-def test_no_object(document):
+def test_no_object(document: Any) -> None:
     """Only an object can become a record."""
     assert [("wrong_type", "$")] == problems(document, Shape)
 
 
-def test_all_problems_in_one_report():
+def test_all_problems_in_one_report() -> None:
     """Every problem of a document is reported, in the order of the record."""
     document = {"visible": 0, "points": [{"y": 2}, 5], "b": 1, "a": 2}
 
@@ -147,7 +153,7 @@ def test_all_problems_in_one_report():
     ] == sorted_by_place(problems(document, Shape))
 
 
-def sorted_by_place(found):
+def sorted_by_place(found: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Sort problems stably by the member that they are about."""
     order = ["$.name", "$.visible", "$.points", "$.a", "$.b"]
     return sorted(
@@ -156,7 +162,7 @@ def sorted_by_place(found):
     )
 
 
-def test_messages():
+def test_messages() -> None:
     """Messages say what is expected and show a bounded preview."""
     with pytest.raises(SchemaError) as caught:
         structure({"name": 3, "visible": True, "points": [], "ä": 1}, Shape)
@@ -180,7 +186,11 @@ def test_messages():
         (Point, {}, "required member is missing"),
     ],
 )
-def test_message_of_each_type(record, document, message):
+def test_message_of_each_type(
+    record: type[Open | Point | Shape],
+    document: int | dict[str, Any],
+    message: str,
+) -> None:
     """Each type has its name in the message."""
     with pytest.raises(SchemaError) as caught:
         structure(document, record)
@@ -205,24 +215,26 @@ class Holder:
 @pytest.mark.parametrize(
     ("record", "document"), [(Broken, {"x": 1}), (Holder, {"parts": [{"x": 1}]})]
 )
-def test_programming_errors_are_not_hidden(record, document):
+def test_programming_errors_are_not_hidden(
+    record: type[Broken | Holder], document: dict[str, Any]
+) -> None:
     """An error that is not about the document reaches the caller as it is."""
     with pytest.raises(Exception, match=record.__name__) as caught:
         structure(document, record)
     assert not isinstance(caught.value, SchemaError)
 
 
-def test_the_search_for_problems_ends_at_the_limit():
+def test_the_search_for_problems_ends_at_the_limit() -> None:
     """An array of wrong elements costs no more than the first hundred of them."""
     looked = []
 
-    def wrong(_, field, value):
+    def wrong(_: object, field: Attribute[int], value: int) -> NoReturn:
         looked.append(value)
         raise refuse("wrong", "always wrong", value, field)
 
     field = attrs.field(type=int, validator=wrong)
     element = attrs.make_class("Element", {"x": field})
-    array = attrs.field(type=tuple[element, ...])
+    array = attrs.field(type=tuple[element, ...])  # type: ignore[valid-type]
     whole = attrs.make_class("Whole", {"parts": array})
     found = problems({"parts": [{"x": n} for n in range(1000)]}, whole)
 
@@ -232,7 +244,7 @@ def test_the_search_for_problems_ends_at_the_limit():
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1, 1000])
-def test_unknown_members_are_listed_up_to_the_limit(more):
+def test_unknown_members_are_listed_up_to_the_limit(more: int) -> None:
     """Of many unknown members the first hundred are named, with the known ones read."""
     unknown = {f"m{n:04}": n for n in range(MAX_PROBLEMS + more)}
     found = problems({**unknown, "x": 1, "y": 2}, Point)
@@ -241,7 +253,7 @@ def test_unknown_members_are_listed_up_to_the_limit(more):
     assert named[:MAX_PROBLEMS] == found
 
 
-def test_known_members_are_checked_among_many_unknown_ones():
+def test_known_members_are_checked_among_many_unknown_ones() -> None:
     """What is wrong with a known member comes before everything unknown."""
     unknown = {f"m{n:04}": n for n in range(2 * MAX_PROBLEMS)}
     found = problems({**unknown, "x": "1", "y": 2}, Point)
@@ -250,16 +262,16 @@ def test_known_members_are_checked_among_many_unknown_ones():
     assert MAX_PROBLEMS == len(found)
 
 
-def test_errors_of_records_inside():
+def test_errors_of_records_inside() -> None:
     """A schema error raised by a nested constructor keeps its problems."""
     assert [("wrong_type", "$.world")] == problems({"name": "a", "world": 3}, Open)
 
 
 @given(json_objects())
-def test_open_record_round_trip(members):
+def test_open_record_round_trip(members: JsonObject) -> None:
     """An open record gives back every member, known or not, in the document's order."""
-    members = {n: m for n, m in members.items() if n not in {"size", "world", "name"}}
-    document = JsonObject({**members, "name": "a", "size": 3})
+    rest = {n: m for n, m in members.items() if n not in {"size", "world", "name"}}
+    document = JsonObject({**rest, "name": "a", "size": 3})
     turned = JsonObject(reversed(document.items()))
 
     for one in (document, turned):
@@ -277,12 +289,12 @@ def test_open_record_round_trip(members):
         '{"extra":{"extra":{}},"name":"a"}',
     ],
 )
-def test_absent_null_and_odd_members(text):
+def test_absent_null_and_odd_members(text: str) -> None:
     """Absent stays absent, null stays null, and no member name is special."""
     assert text == encode(unstructure(structure(decode(text), Open))).decode()
 
 
-def test_changed_record_is_written_with_its_changes():
+def test_changed_record_is_written_with_its_changes() -> None:
     """A changed member stands where it stood; one that was absent goes last."""
     read = structure({"x": 1, "name": "a", "z": 2}, Open)
     changed = attrs.evolve(read, name="b", size=5)
@@ -290,7 +302,7 @@ def test_changed_record_is_written_with_its_changes():
     assert '{"x":1,"name":"b","z":2,"size":5}' == encode(unstructure(changed)).decode()
 
 
-def test_record_without_order():
+def test_record_without_order() -> None:
     """Without an order the members stand as declared, unknown ones last."""
     read = structure({"z": 1, "name": "a", "b": 2}, Unordered)
 
@@ -302,7 +314,7 @@ def test_record_without_order():
     )
 
 
-def test_nested_records_are_written():
+def test_nested_records_are_written() -> None:
     """Records, tuples of records and environments inside a record are written out."""
     shape = structure(GOOD, Shape)
     world = Open(name="a", world=Environment.of({"b": 1}))
@@ -315,17 +327,17 @@ def test_nested_records_are_written():
 
 
 @given(json_values(max_depth=MAX_DEPTH))
-def test_members_of_a_wrapper_have_the_full_depth(value):
+def test_members_of_a_wrapper_have_the_full_depth(value: JsonValue) -> None:
     """Each member of a wrapper may be as deep as a value on its own."""
     text = b'{"a":%b,"b":[%b]}' % (encode(value), b"1")
-    members = decode_as(text, adopt_members)
+    members: Any = decode_as(text, adopt_members)
 
     assert encode(value) == encode(members["a"])
     assert {"a", "b"} == members.keys()
     assert [1] == decode_as("[1]", adopt_members)
 
 
-def test_b28_values_are_not_coerced():
+def test_b28_values_are_not_coerced() -> None:
     """B28: text, null and an array that lenient conversion would accept are refused."""
 
     @attrs.frozen
@@ -343,13 +355,13 @@ def test_b28_values_are_not_coerced():
     ] == found
 
 
-def test_b29_misspelt_members_are_named():
+def test_b29_misspelt_members_are_named() -> None:
     """B29: an unknown member is a problem, not a reason to use a default."""
     found = problems({"x": 1, "yy": 7}, Point)
 
     assert [("unknown_member", "$.yy")] == found
 
 
-def test_frozen_documents_are_read_like_plain_ones():
+def test_frozen_documents_are_read_like_plain_ones() -> None:
     """A record reads frozen values and plain data alike."""
     assert structure(GOOD, Shape) == structure(freeze(GOOD), Shape)

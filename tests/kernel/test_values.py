@@ -13,10 +13,13 @@ import subprocess
 import sys
 
 from collections import OrderedDict, defaultdict, namedtuple
+from collections.abc import Callable, Iterator
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
+from documents import at
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -34,6 +37,7 @@ from ipistate import (
 from ipistate.errors import ImmutableError
 from ipistate.kernel import (
     MAX_DEPTH,
+    JsonValue,
     concatenated,
     depth,
     trusted_array,
@@ -59,7 +63,7 @@ class Count(int):
     """A caller's own kind of number."""
 
 
-class Names(list):
+class Names(list[Any]):
     """A caller's own kind of list."""
 
 
@@ -91,7 +95,7 @@ ARRAY_MUTATIONS = {
 
 
 @pytest.mark.parametrize("change", MUTATIONS.values(), ids=MUTATIONS)
-def test_objects_are_immutable(change):
+def test_objects_are_immutable(change: Callable[..., None]) -> None:
     """Every way to change a dict in place is refused and changes nothing."""
     one = JsonObject({"a": [1]})
 
@@ -102,7 +106,7 @@ def test_objects_are_immutable(change):
 
 
 @pytest.mark.parametrize("change", ARRAY_MUTATIONS.values(), ids=ARRAY_MUTATIONS)
-def test_arrays_are_immutable(change):
+def test_arrays_are_immutable(change: Callable[..., None]) -> None:
     """Every way to change a list in place is refused and changes nothing."""
     one = JsonArray([1, 2])
 
@@ -112,7 +116,9 @@ def test_arrays_are_immutable(change):
 
 
 @pytest.mark.parametrize(("kind", "base"), [(JsonObject, dict), (JsonArray, list)])
-def test_no_mutator_is_forgotten(kind, base):
+def test_no_mutator_is_forgotten(
+    kind: type[JsonValue], base: type[dict[str, Any] | list[Any]]
+) -> None:
     """Every public method of the base class either is known to be pure or is refused."""
     pure = {
         dict: "copy fromkeys get items keys values",
@@ -122,27 +128,27 @@ def test_no_mutator_is_forgotten(kind, base):
 
     for name in methods.difference(pure):
         with pytest.raises(ImmutableError):
-            getattr(kind(), name)()
+            getattr(kind(), name)()  # type: ignore[misc]
 
 
-def test_a_new_value_cannot_be_initialised_again():
+def test_a_new_value_cannot_be_initialised_again() -> None:
     """Calling the initialiser again changes nothing."""
     one, other = JsonObject({"a": 1}), JsonArray([1])
-    one.__init__({"b": 2})
-    other.__init__([2])
+    one.__init__({"b": 2})  # type: ignore[misc]
+    other.__init__([2])  # type: ignore[misc]
 
     assert ({"a": 1}, [1]) == (one, other)
 
 
-def test_containers_take_no_attributes():
+def test_containers_take_no_attributes() -> None:
     """A frozen container cannot be used to smuggle state."""
     for one in (JsonObject(), JsonArray()):
         with pytest.raises(AttributeError):
-            one.note = 1
+            one.note = 1  # type: ignore[union-attr]
 
 
 @given(plain_json())
-def test_freeze_and_thaw(value):
+def test_freeze_and_thaw(value: dict[str, Any] | list[Any] | None) -> None:
     """Thawing gives plain, equal data that shares no container with the frozen form."""
     frozen = freeze(value)
     thawed = thaw(frozen)
@@ -154,7 +160,7 @@ def test_freeze_and_thaw(value):
     assert kinds(frozen) <= {JsonObject, JsonArray}
 
 
-def containers(value):
+def containers(value: Any) -> Iterator[Any]:
     """Yield every container in a value."""
     if isinstance(value, dict | list):
         yield value
@@ -162,12 +168,12 @@ def containers(value):
             yield from containers(part)
 
 
-def ids(value):
+def ids(value: Any) -> set[int]:
     """Return the identities of all containers in a value."""
     return {id(one) for one in containers(value)}
 
 
-def kinds(value):
+def kinds(value: Any) -> set[type[object]]:
     """Return the classes of all containers in a value."""
     return {type(one) for one in containers(value)}
 
@@ -175,16 +181,16 @@ def kinds(value):
 @given(
     json_values(max_depth=MAX_DEPTH - 1).filter(lambda v: isinstance(v, dict | list))
 )
-def test_freezing_again_shares(value):
+def test_freezing_again_shares(value: JsonValue) -> None:
     """A frozen container is used as it is."""
     assert value is freeze(value)
-    assert value is freeze([value])[0]
+    assert value is at(freeze([value]), 0)
     assert value is value.copy() is copy.copy(value)
     assert value is copy.deepcopy(value)
 
 
 @given(json_values(), st.integers(0, pickle.HIGHEST_PROTOCOL))
-def test_pickling(value, protocol):
+def test_pickling(value: JsonValue, protocol: int) -> None:
     """A pickled value comes back identical and frozen."""
     back = pickle.loads(pickle.dumps(value, protocol))
 
@@ -194,7 +200,7 @@ def test_pickling(value, protocol):
 
 
 @given(st.integers(0, pickle.HIGHEST_PROTOCOL))
-def test_pickling_keeps_what_is_shared(protocol):
+def test_pickling_keeps_what_is_shared(protocol: int) -> None:
     """A table that two worlds share is one object after loading, and so is a record."""
     table = JsonObject({"P-1": {"tags": ["a"]}})
     other = with_member(table, "P-2", JsonArray())
@@ -207,12 +213,12 @@ def test_pickling_keeps_what_is_shared(protocol):
     assert one is not two
 
 
-def test_pickling_checks_nothing_again(monkeypatch):
+def test_pickling_checks_nothing_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a pickle holds was checked before, so a part that is shared costs nothing."""
     value = JsonObject({"a": JsonArray([JsonObject({"b": 1})])})
     pickled = pickle.dumps(value)
 
-    def walk(*_):
+    def walk(*_: object) -> None:
         raise AssertionError("a part was checked again")
 
     monkeypatch.setattr("ipistate.kernel.values.depth", walk)
@@ -222,7 +228,7 @@ def test_pickling_checks_nothing_again(monkeypatch):
 
 
 @given(json_values(), json_values())
-def test_equal_values_have_equal_hashes(left, right):
+def test_equal_values_have_equal_hashes(left: JsonValue, right: JsonValue) -> None:
     """Values that compare equal hash equal, whatever the order of their members."""
     assert hash(left) == hash(freeze(thaw(left)))
     if isinstance(left, dict):
@@ -232,7 +238,7 @@ def test_equal_values_have_equal_hashes(left, right):
         assert hash(left) == hash(right)
 
 
-def test_hashes_agree_where_equality_does():
+def test_hashes_agree_where_equality_does() -> None:
     """The numbers 1, 1.0 and true are equal, so objects that hold them are, too."""
     values = [freeze({"a": [one]}) for one in (1, 1.0, True)]
 
@@ -240,13 +246,13 @@ def test_hashes_agree_where_equality_does():
     assert not identical(values[0], values[1])
 
 
-def test_hashes_tell_values_apart():
+def test_hashes_tell_values_apart() -> None:
     """Different values mostly have different hashes, or tables of them would be slow."""
     for wrap in (lambda n: {"n": n}, lambda n: [n], lambda n: {str(n): 1}):
         assert 90 < len({hash(freeze(wrap(number))) for number in range(100)})
 
 
-def test_union_keeps_order_and_freezes():
+def test_union_keeps_order_and_freezes() -> None:
     """The union of objects keeps positions, puts new names last and is frozen."""
     one = JsonObject({"b": 1, "a": [2]})
     joined = one | {"c": {"d": 1}, "b": 3}
@@ -258,7 +264,7 @@ def test_union_keeps_order_and_freezes():
     assert joined["a"] is one["a"]
 
 
-def test_union_with_something_else():
+def test_union_with_something_else() -> None:
     """A union with what is not an object is a type error, as for a dict."""
     with pytest.raises(TypeError):
         JsonObject() | [1]
@@ -268,7 +274,7 @@ def test_union_with_something_else():
         JsonObject() | {1: 2}
 
 
-def test_arrays_stay_arrays():
+def test_arrays_stay_arrays() -> None:
     """Slices, sums and repetitions of arrays are frozen arrays."""
     one = JsonArray([1, [2]])
     results = [one[:1], one + [{"a": 1}], one * 2, 2 * one]  # noqa: RUF005
@@ -282,7 +288,7 @@ def test_arrays_stay_arrays():
         operator.add(one, (1,))
 
 
-def test_arrays_compare_and_print_as_lists():
+def test_arrays_compare_and_print_as_lists() -> None:
     """Replies print arrays as Python prints lists and compare them as lists."""
     one = freeze(["a", None, {"k": True}])
 
@@ -313,7 +319,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("value", "code", "shown"), REFUSED.values(), ids=REFUSED)
-def test_b22_what_json_cannot_carry_is_refused(value, code, shown):
+def test_b22_what_json_cannot_carry_is_refused(
+    value: object, code: str, shown: str
+) -> None:
     """B22: a value outside JSON is refused with its path and a bounded preview."""
     where = '$.patients["P-1"][1]'
     with pytest.raises(EncodeError) as caught:
@@ -323,7 +331,7 @@ def test_b22_what_json_cannot_carry_is_refused(value, code, shown):
     assert (code, where, shown) == (error.code, error.path, error.preview)
 
 
-def test_b22_message_names_the_type():
+def test_b22_message_names_the_type() -> None:
     """B22: the message names the module and the class."""
     with pytest.raises(EncodeError, match=r"\$: JSON cannot carry datetime.date \("):
         freeze(dt.date(2026, 3, 1))
@@ -344,7 +352,7 @@ SUBCLASSES = {
 
 
 @pytest.mark.parametrize("value", SUBCLASSES.values(), ids=SUBCLASSES)
-def test_b23_subclasses_are_refused(value):
+def test_b23_subclasses_are_refused(value: object) -> None:
     """B23: a subclass would come back as something else, so plain types are required."""
     with pytest.raises(EncodeError) as caught:
         Environment.of({"orders": [value]})
@@ -352,7 +360,7 @@ def test_b23_subclasses_are_refused(value):
     assert ("unsupported_type", "$.orders[0]") == (caught.value.code, caught.value.path)
 
 
-def test_b23_names_are_plain_strings():
+def test_b23_names_are_plain_strings() -> None:
     """B23: a text enumeration as a member's name is refused, too."""
     with pytest.raises(EncodeError) as caught:
         freeze({Colour.RED: 1})
@@ -360,9 +368,9 @@ def test_b23_names_are_plain_strings():
     assert "key_not_string" == caught.value.code
 
 
-def test_b26_the_caller_keeps_no_part():
+def test_b26_the_caller_keeps_no_part() -> None:
     """B26: what the caller does to its seed later does not reach the session."""
-    seed = {"patients": {"P-1": {"name": "Ada", "conditions": ["flu"]}}}
+    seed: dict[str, Any] = {"patients": {"P-1": {"name": "Ada", "conditions": ["flu"]}}}
     world = Environment.of(seed)
     seed["patients"]["P-1"]["conditions"].append("cold")
     seed["patients"].clear()
@@ -372,7 +380,7 @@ def test_b26_the_caller_keeps_no_part():
     assert '{"name": "Ada", "conditions": ["flu"]}' == reply
 
 
-def test_b26_arguments_are_not_kept():
+def test_b26_arguments_are_not_kept() -> None:
     """B26: a list among the arguments may change after the call."""
     parties = ["A", "B"]
     arguments = dict.fromkeys(
@@ -398,7 +406,7 @@ sys.stdout.buffer.write(world.to_json())
 
 
 @pytest.mark.parametrize("seed", ["0", "1"])
-def test_b31_hashes_are_not_pickled(seed):
+def test_b31_hashes_are_not_pickled(seed: str) -> None:
     """B31: a world unpickled under another hash seed is equal, hashable and complete."""
     world = Environment.of({"patients": {"P-1": {"name": "Ada"}}, "messages": ["a"]})
     hash(world)
@@ -417,9 +425,9 @@ def test_b31_hashes_are_not_pickled(seed):
     assert world.to_json() == done.stdout
 
 
-def test_identical_is_stricter_than_equality():
+def test_identical_is_stricter_than_equality() -> None:
     """Kind of number, sign of zero and order of members count; the container does not."""
-    apart = [
+    apart: list[tuple[Any, Any]] = [
         (1, 1.0),
         (1, True),
         (0, False),
@@ -448,13 +456,13 @@ def test_identical_is_stricter_than_equality():
 
 
 @given(json_values(), json_values())
-def test_identical_means_the_same_text(left, right):
+def test_identical_means_the_same_text(left: JsonValue, right: JsonValue) -> None:
     """Two values are identical exactly if they encode to the same bytes."""
     assert (encode(left) == encode(right)) == identical(left, right)
 
 
 @given(plain_json())
-def test_depth(value):
+def test_depth(value: dict[str, Any] | list[Any] | None) -> None:
     """Depth counts the containers inside one another."""
     text = json.dumps(value, skipkeys=False)
     level = deepest = 0
@@ -476,18 +484,18 @@ def test_depth(value):
     assert deepest == depth(freeze(value))
 
 
-def tower(levels):
+def tower(levels: int) -> Any:
     """Build arrays and objects inside one another."""
-    value = 0
+    value: Any = 0
     for level in range(levels):
         value = [value] if level % 2 else {"in": value}
     return value
 
 
-def test_depth_limit():
+def test_depth_limit() -> None:
     """The deepest value is accepted; one level more is refused, however it is built."""
     deepest = freeze(tower(MAX_DEPTH))
-    refused = [
+    refused: list[Callable[[], JsonValue]] = [
         lambda: freeze(tower(MAX_DEPTH + 1)),
         lambda: freeze([tower(MAX_DEPTH)]),
         lambda: freeze([deepest]),
@@ -507,7 +515,7 @@ def test_depth_limit():
         assert "more than 200 levels of nesting" == caught.value.message
 
 
-def test_path_of_deep_values_is_bounded():
+def test_path_of_deep_values_is_bounded() -> None:
     """The path of what is too deep shows its beginning only."""
     with pytest.raises(EncodeError) as caught:
         freeze(tower(MAX_DEPTH + 1))
@@ -517,7 +525,9 @@ def test_path_of_deep_values_is_bounded():
 
 
 @given(json_objects(), st.data())
-def test_a_changed_copy_shares_the_rest(members, data):
+def test_a_changed_copy_shares_the_rest(
+    members: JsonObject, data: st.DataObject
+) -> None:
     """Setting a member keeps its position, puts a new one last and copies nothing else."""
     name = data.draw(st.sampled_from([*members, "new name"]))
     changed = with_member(members, name, "value")
@@ -533,7 +543,9 @@ def test_a_changed_copy_shares_the_rest(members, data):
     st.lists(json_values(3, MAX_DEPTH - 1), min_size=1, max_size=4).map(JsonArray),
     st.data(),
 )
-def test_a_changed_array_shares_the_rest(elements, data):
+def test_a_changed_array_shares_the_rest(
+    elements: JsonArray, data: st.DataObject
+) -> None:
     """Setting or adding an element gives a new array and leaves the old one."""
     before = list(elements)
     at = data.draw(st.integers(0, len(elements) - 1))
@@ -545,7 +557,7 @@ def test_a_changed_array_shares_the_rest(elements, data):
     assert {JsonArray} == {type(changed), type(longer)}
 
 
-def test_trusted_containers_are_frozen_copies():
+def test_trusted_containers_are_frozen_copies() -> None:
     """The unchecked makers copy the container that they are given."""
     members, elements = {"a": 1}, [1]
     one, other = trusted_object(members), trusted_array(elements)
@@ -569,7 +581,9 @@ def test_trusted_containers_are_frozen_copies():
         ("é\udfff", "é\udfff"),
     ],
 )
-def test_surrogates_that_stand_together_are_one_character(text, expected):
+def test_surrogates_that_stand_together_are_one_character(
+    text: str, expected: str
+) -> None:
     """A pair of surrogates is its character; a surrogate without a partner stays."""
     assert expected == whole_text(text)
     assert {expected: [expected]} == freeze({text: [text]})
@@ -581,14 +595,14 @@ def test_surrogates_that_stand_together_are_one_character(text, expected):
 @example("\ud83d", "\ude00")
 @example("\ud83d", "")
 @example("", "\ude00")
-def test_addition_of_whole_texts(left, right):
+def test_addition_of_whole_texts(left: str, right: str) -> None:
     """The sum of whole texts is whole: halves of a character join where they meet."""
     left, right = whole_text(left), whole_text(right)
 
     assert whole_text(left + right) == concatenated(left, right)
 
 
-def test_names_that_become_equal():
+def test_names_that_become_equal() -> None:
     """Two spellings of one name are one member: the last value at the first position."""
     value = freeze({"\ud83d\ude00": 1, "b": 2, "😀": 3})
 
@@ -596,7 +610,7 @@ def test_names_that_become_equal():
 
 
 @pytest.mark.parametrize("base", [JsonObject, JsonArray])
-def test_b32_frozen_containers_have_no_subclasses(base):
+def test_b32_frozen_containers_have_no_subclasses(base: type[JsonValue]) -> None:
     """B32: a subclass is refused when it is defined, since storage would lose it."""
     why = f"^{base.__name__} cannot be subclassed: it would not survive storage$"
     with pytest.raises(TypeError, match=why):

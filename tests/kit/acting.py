@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
 import attrs
 
 from ipistate.agents.policy import PolicyReply
 from ipistate.kernel.values import JsonObject
+from ipistate.rollouts.rollout import Rollout
 
 
-def call(name, arguments="{}", call_id="c-1"):
+def call(name: str, arguments: str = "{}", call_id: str = "c-1") -> JsonObject:
     """Return the item of a function call."""
     return JsonObject(
         {
@@ -22,7 +27,7 @@ def call(name, arguments="{}", call_id="c-1"):
     )
 
 
-def words(text="Done."):
+def words(text: str = "Done.") -> JsonObject:
     """Return the item of a message."""
     part = {"type": "output_text", "text": text, "annotations": []}
     return JsonObject({"type": "message", "role": "assistant", "content": [part]})
@@ -35,11 +40,13 @@ class Told:
     A reply that is an exception is raised.
     """
 
-    replies: list
+    replies: Sequence[PolicyReply | Exception]
     name: str = "told"
-    asked: list = attrs.field(factory=list)
+    asked: list[tuple[JsonObject, ...]] = attrs.field(factory=list)
 
-    async def respond(self, conversation, tools):
+    async def respond(
+        self, conversation: Sequence[JsonObject], tools: Sequence[JsonObject]
+    ) -> PolicyReply:
         """Give the reply of this turn; the last one stands for all further ones."""
         del tools
         turn = sum(one.get("type") == "function_call_output" for one in conversation)
@@ -50,7 +57,7 @@ class Told:
         return reply
 
 
-def saying(*items, **more):
+def saying(*items: JsonObject, **more: Any) -> PolicyReply:
     """Return a reply of items."""
     return PolicyReply(items=items, **more)
 
@@ -59,25 +66,25 @@ def saying(*items, **more):
 class Watch:
     """Keeps what it is told."""
 
-    notes: list = attrs.field(factory=list)
-    failures: list = attrs.field(factory=list)
+    notes: list[str] = attrs.field(factory=list)
+    failures: list[JsonObject] = attrs.field(factory=list)
     runner: object = None
 
-    def began(self, rollout):
+    def began(self, rollout: Rollout) -> None:
         """Hear that an attempt begins."""
 
-    def failed(self, failure):
+    def failed(self, failure: JsonObject) -> None:
         """Hear of a failure."""
         self.failures.append(failure)
 
-    def finished(self, row):
+    def finished(self, row: JsonObject) -> None:
         """Hear of a row."""
 
-    def note(self, text):
+    def note(self, text: str) -> None:
         """Hear a note."""
         self.notes.append(text)
 
 
-def rows_of(path):
+def rows_of(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a file."""
     return [json.loads(line) for line in path.read_bytes().splitlines()]

@@ -5,6 +5,8 @@ Reads lines of JSON: ``{"base": ..., "work": "write" or "read", "step": ..., "mo
 answers with that process's exit status (-9) on a line.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import signal
@@ -12,13 +14,13 @@ import sys
 
 from pathlib import Path
 
-from durability import CODEC, Watch, directory_at, write
+from durability import CODEC, Step, Watch, directory_at, write
 
 
-def work(base, work, step, moment):
+def work(base: str, work: str, step: str, moment: str) -> None:
     """Write or read a checkpoint, up to a moment of a step."""
 
-    def notice(now, one):
+    def notice(now: str, one: Step) -> None:
         if (now, one.name) == (moment, step):
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -30,7 +32,7 @@ def work(base, work, step, moment):
             directory.read(CODEC)
 
 
-def main():
+def main() -> None:
     """Fork for each line, and say how it ended."""
     for line in sys.stdin:
         child = os.fork()

@@ -4,21 +4,30 @@ Tests make a step fail, or kill the process there. Loaded by file name, also by 
 process that is killed, so nothing here needs pytest.
 """
 
+from __future__ import annotations
+
 import io
 import os
 import re
 import tempfile
 
 from collections import Counter
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 from ipistate.errors import CheckpointError
 from ipistate.kernel.environment import Environment
 from ipistate.protocol.episode import EpisodeId
-from ipistate.protocol.records import EncodedStates, SessionRecord, record_line
+from ipistate.protocol.records import (
+    EncodedStates,
+    Manifest,
+    SessionRecord,
+    record_line,
+)
 from ipistate.sessions.state import EnvironmentCodec
 from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
 
@@ -29,6 +38,9 @@ NAMES = (
     (re.compile(r"records-[0-9a-f]{64}\.jsonl"), "records"),
     (re.compile(r"manifest\.json"), "manifest"),
 )
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -43,13 +55,13 @@ class Step:
     data: bytes = field(compare=False, default=b"", repr=False)
 
     @property
-    def name(self):
+    def name(self) -> str:
         """Name the step; a number tells repetitions apart."""
         repeated = f" {self.occurrence}" if self.occurrence > 1 else ""
         return f"{self.operation} {self.target}{repeated}"
 
 
-def nothing(moment, step):
+def nothing(moment: str, step: Step) -> None:
     """Let every step go by."""
 
 
@@ -61,30 +73,31 @@ class Watch:
     raises.
     """
 
-    def __init__(self, root, notice=nothing):
+    def __init__(self, root: str | Path, notice: Callable[..., None] = nothing) -> None:
         """Watch what happens below ``root``."""
         self.root = Path(root)
-        self.steps = []
+        self.steps: list[Step] = []
         self._notice = notice
         self._busy = False
-        self._count = Counter()
-        self._opened = {}
+        self._count: Counter[tuple[str, str]] = Counter()
+        self._opened: dict[int, str | Path] = {}
 
-    def name(self, path):
+    def name(self, path: Path) -> str:
         """Name a file or directory by its role."""
         name = "parent" if path == self.root else path.name
         known = (role for pattern, role in NAMES if pattern.fullmatch(name))
         return next(known, f"{name}/")
 
-    def perform(self, operation, path, call, **more):
+    def perform(
+        self, operation: str, path: object, call: Callable[[], T], **more: Any
+    ) -> T:
         """Make a call as a step, if it is on something watched."""
-        path = Path(os.path.abspath(path)) if isinstance(path, str | Path) else None  # noqa: PTH100
-        watched = path is not None and path.is_relative_to(self.root)
-        if self._busy or not watched:
+        place = Path(os.path.abspath(path)) if isinstance(path, str | Path) else None  # noqa: PTH100
+        if self._busy or place is None or not place.is_relative_to(self.root):
             return call()
-        key = operation, self.name(path)
+        key = operation, self.name(place)
         self._count[key] += 1
-        step = Step(*key, self._count[key], path, **more)
+        step = Step(*key, self._count[key], place, **more)
         self.steps.append(step)
         try:
             self.tell("before", step)
@@ -97,7 +110,7 @@ class Watch:
         finally:
             self.tell("after", step)
 
-    def tell(self, moment, step):
+    def tell(self, moment: str, step: Step) -> None:
         """Call ``notice``, blind to what it does."""
         self._busy = True
         try:
@@ -106,7 +119,7 @@ class Watch:
             self._busy = False
 
     @contextmanager
-    def watching(self):
+    def watching(self) -> Generator[Watch]:
         """Watch until the context ends."""
         with (
             patch.multiple(os, **self._functions()),
@@ -114,17 +127,17 @@ class Watch:
         ):
             yield self
 
-    def _functions(self):
+    def _functions(self) -> dict[str, Any]:
         real = {
             name: getattr(os, name)
             for name in ("stat", "mkdir", "fsync", "close", "unlink")
         }
         self._open, self._io_open = os.open, io.open
 
-        def watched(name, call):
-            def function(target, *arguments, **options):
+        def watched(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+            def function(target: int | Path, *arguments: Any, **options: Any) -> Any:
                 path = self._opened.get(target) if isinstance(target, int) else target
-                if name == "close":
+                if name == "close" and isinstance(target, int):
                     self._opened.pop(target, None)
                 return self.perform(
                     name, path, lambda: call(target, *arguments, **options)
@@ -132,9 +145,9 @@ class Watch:
 
             return function
 
-        def moved(operation, call):
-            def function(source, target):
-                return self.perform(
+        def moved(operation: str, call: Callable[..., Any]) -> Callable[..., None]:
+            def function(source: Path, target: Path) -> None:
+                self.perform(
                     operation, target, lambda: call(source, target), other=Path(source)
                 )
 
@@ -147,7 +160,9 @@ class Watch:
             "open": self._os_open,
         }
 
-    def _os_open(self, path, flags, *arguments, **options):
+    def _os_open(
+        self, path: str | Path, flags: int, *arguments: Any, **options: Any
+    ) -> int:
         operation = "create" if flags & os.O_CREAT else "open"
         descriptor = self.perform(
             operation, path, lambda: self._open(path, flags, *arguments, **options)
@@ -156,7 +171,14 @@ class Watch:
             self._opened[descriptor] = path
         return descriptor
 
-    def _io(self, file, mode="r", buffering=-1, *arguments, **options):
+    def _io(
+        self,
+        file: int | str | Path,
+        mode: str = "r",
+        buffering: int = -1,
+        *arguments: Any,
+        **options: Any,
+    ) -> Any:
         path = self._opened.get(file) if isinstance(file, int) else file
         if self._busy or path is None or "b" not in mode:
             return self._io_open(file, mode, buffering, *arguments, **options)
@@ -174,36 +196,39 @@ class Watch:
 class WatchedFile(io.FileIO):
     """A file whose reads and writes are steps."""
 
-    watch = path = None
+    watch: Watch | None = None
+    path: str | Path | None = None
 
-    def write(self, data):
+    def write(self, data: Any) -> int:
         """Write in two halves, with a moment between them."""
-        data = bytes(data)
-        half = len(data) // 2
+        whole = bytes(data)
+        half = len(whole) // 2
 
-        def call():
-            done = io.FileIO.write(self, data[:half])
-            self.watch.tell("halfway", self.watch.steps[-1])
-            return done + io.FileIO.write(self, data[half:])
+        def call() -> int:
+            done = io.FileIO.write(self, whole[:half])
+            if self.watch is not None:
+                self.watch.tell("halfway", self.watch.steps[-1])
+            return done + io.FileIO.write(self, whole[half:])
 
-        return self._step("write", call, data=data)
+        return self._step("write", call, data=whole)
 
-    def readall(self):
+    def readall(self) -> bytes:
         """Read to the end."""
         return self._step("read", lambda: io.FileIO.readall(self))
 
-    def readinto(self, buffer):
+    def readinto(self, buffer: Any) -> int:
         """Read a part."""
         return self._step("read", lambda: io.FileIO.readinto(self, buffer))
 
-    def close(self):
+    def close(self) -> None:
         """Close."""
         if self.closed or self.watch is None:
-            return io.FileIO.close(self)
+            io.FileIO.close(self)
+            return
         self.watch._opened.pop(self.fileno(), None)
-        return self._step("close", lambda: io.FileIO.close(self))
+        self._step("close", lambda: io.FileIO.close(self))
 
-    def _step(self, operation, call, **more):
+    def _step(self, operation: str, call: Callable[[], T], **more: Any) -> T:
         if self.watch is None:
             return call()
         return self.watch.perform(operation, self.path, call, **more)
@@ -212,7 +237,7 @@ class WatchedFile(io.FileIO):
 CODEC = EnvironmentCodec()
 
 
-def records_of(text):
+def records_of(text: str) -> list[SessionRecord]:
     """Make three records, each long enough to be written on its own."""
     return [
         SessionRecord(
@@ -227,23 +252,36 @@ def records_of(text):
 OURS, THEIRS = records_of("a"), records_of("b")
 
 
-def directory_at(base):
+def directory_at(base: Path) -> CheckpointDirectory:
     """Return a participant's directory below one that does not exist yet."""
     return CheckpointDirectory(base / "checkpoint", "ipi")
 
 
-def write(directory, records=OURS, checkpoint_id="c1", stop=None):
+def write(
+    directory: CheckpointDirectory,
+    records: list[SessionRecord] = OURS,
+    checkpoint_id: str = "c1",
+    stop: StopFlag | None = None,
+) -> Manifest:
     """Write a checkpoint."""
     lines = EncodedStates(CODEC).lines(records)
     return directory.write(checkpoint_id, lines, stop or StopFlag())
 
 
-def lines_of(records):
+def world_of(record: SessionRecord) -> Environment:
+    """Return the state of a record, which is a world here."""
+    assert isinstance(record.state, Environment)
+    return record.state
+
+
+def lines_of(
+    records: Iterable[SessionRecord],
+) -> list[bytes]:
     """Write records as lines."""
-    return [record_line(one, CODEC.encode(one.state)) for one in records]
+    return [record_line(one, CODEC.encode(world_of(one))) for one in records]
 
 
-def found(directory):
+def found(directory: CheckpointDirectory) -> str:
     """Name what a reader finds: nothing, or one of the two whole checkpoints."""
     try:
         restorable = directory.read(CODEC)
@@ -259,12 +297,12 @@ def found(directory):
     )
 
 
-def temporary_files(base):
+def temporary_files(base: Path) -> list[str]:
     """List what stands below a directory under a temporary name."""
     return [path.name for path in base.rglob(".*")]
 
 
-def names_of_steps(records=OURS):
+def names_of_steps(records: list[SessionRecord] = OURS) -> list[list[str]]:
     """Watch a write and a read, and list their steps in order."""
     with tempfile.TemporaryDirectory() as base:
         directory = directory_at(Path(base))

@@ -27,8 +27,8 @@ class Table:
     ) -> None:
         """Know the columns, and the order of the rows."""
         self.title = title
-        self.columns = list(columns)
-        self.order = list(order)
+        self.columns: list[str] = list(columns)
+        self.order: list[str] = list(order)
         self.properties: list[tuple[str, object]] = []
 
     def of(self, node: pytest.Item) -> Table:

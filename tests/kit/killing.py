@@ -17,9 +17,11 @@ import tempfile
 import time
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -58,21 +60,26 @@ class Site:
     concurrency: int = 8
     every: str = "0.15s"
     policy: tuple[str, ...] = ("--policy", "random", "--seed", "11")
-    processes: list[subprocess.Popen] = attrs.field(factory=list)
+    processes: list[subprocess.Popen[bytes]] = attrs.field(factory=list)
 
-    def __attrs_post_init__(self):
+    def __attrs_post_init__(self) -> None:
         """Write the task rows."""
         rows = b"".join(task.to_json() + b"\n" for task in builtin.rows())
         (self.root / "tasks.jsonl").write_bytes(rows)
 
     @property
-    def output(self):
+    def output(self) -> Path:
         """The rows' file."""
         return self.root / "rows.jsonl"
 
-    def start(self, *more):
+    def start(self, *more: str | Path) -> subprocess.Popen[bytes]:
         """Start the runner in a process group of its own."""
-        command = [sys.executable, PLAYER, self.root / "calls", str(self.seconds)]
+        command: list[str | Path] = [
+            sys.executable,
+            PLAYER,
+            self.root / "calls",
+            str(self.seconds),
+        ]
         command += ["run", "--tasks", self.root / "tasks.jsonl", "-o", self.output]
         command += [*self.policy, "--num-repeats", str(self.repeats)]
         command += ["--concurrency", str(self.concurrency)]
@@ -85,20 +92,20 @@ class Site:
         self.processes.append(process)
         return process
 
-    def clear(self):
+    def clear(self) -> None:
         """Kill whatever still runs."""
         for process in self.processes:
             process.kill()
             process.wait()
 
-    def finish(self, *more):
+    def finish(self, *more: str | Path) -> None:
         """Run to the end."""
         code = self.start(*more).wait(MOST_SECONDS)
         assert code == 0, (self.root / "stderr").read_text()
 
-    def rows(self):
+    def rows(self) -> dict[tuple[int, int], str]:
         """Return the rows by their place, without what an interruption may change."""
-        found = {}
+        found: dict[tuple[int, int], str] = {}
         for line in self.output.read_bytes().splitlines():
             row = json.loads(line)
             place = row["_ng_task_index"], row["_ng_rollout_index"]
@@ -107,12 +114,12 @@ class Site:
             found[place] = json.dumps(row)
         return found
 
-    def attempts(self):
+    def attempts(self) -> Counter[int]:
         """Count the rows by the attempt that they come from."""
         lines = self.output.read_bytes().splitlines()
         return Counter(json.loads(line)["attempt"] for line in lines)
 
-    def turns_held(self):
+    def turns_held(self) -> dict[str, int]:
         """Return how many turns the newest checkpoint has of each rollout without row."""
         configuration = self.root / "rows.jsonl.run.json"
         if not configuration.exists():
@@ -130,16 +137,16 @@ class Site:
             if episode.rollout_id not in done
         }
 
-    def calls(self):
+    def calls(self) -> list[list[str]]:
         """Return every turn that was asked for: process, repeat's seed, row, number."""
         path = self.root / "calls"
         text = path.read_text() if path.exists() else ""
         return [line.split() for line in text.splitlines()]
 
 
-def children(pid):
+def children(pid: int) -> list[int]:
     """Return the processes that a process has started."""
-    found = []
+    found: list[int] = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
@@ -150,7 +157,7 @@ def children(pid):
     return found
 
 
-def kill(process, victim):
+def kill(process: subprocess.Popen[bytes], victim: str) -> list[int]:
     """Kill with SIGKILL: the server, the runner, or both at once."""
     servers = children(process.pid)
     targets = {"server": servers or [process.pid], "runner": [process.pid]}
@@ -162,7 +169,7 @@ def kill(process, victim):
     return servers
 
 
-def has_ended(pid):
+def has_ended(pid: int) -> bool:
     """Tell whether a process is gone, or only waits for its parent to notice."""
     try:
         return (
@@ -172,7 +179,7 @@ def has_ended(pid):
         return True
 
 
-def wait_for(process, seconds):
+def wait_for(process: subprocess.Popen[bytes], seconds: float) -> bool:
     """Wait for a process to end; True if it has."""
     try:
         process.wait(seconds)
@@ -181,7 +188,7 @@ def wait_for(process, seconds):
     return True
 
 
-def wait_until(holds):
+def wait_until(holds: Callable[..., bool]) -> bool:
     """Wait until something holds; False if it does not come to it."""
     end = time.monotonic() + 30
     while not holds():
@@ -191,7 +198,7 @@ def wait_until(holds):
     return True
 
 
-def wait_until_it_plays(site, process):
+def wait_until_it_plays(site: Site, process: subprocess.Popen[bytes]) -> None:
     """Wait until a process has asked for its first turn."""
     name = str(process.pid)
     wait_until(
@@ -201,16 +208,18 @@ def wait_until_it_plays(site, process):
     )
 
 
-def prompts():
+def prompts() -> dict[str, int]:
     """Return the row of each prompt, as the player writes it down."""
-    found = {}
+    found: dict[str, int] = {}
     for row, task in enumerate(builtin.rows()):
         messages = input_messages(task.responses_create_params)
         found[sha256(b"".join(map(encode, messages))).hexdigest()[:12]] = row
     return found
 
 
-def repeated(calls, pid, held, seed=11):
+def repeated(
+    calls: list[list[str]], pid: int, held: dict[str, int], seed: int = 11
+) -> int:
     """Count turns that a process asked for although its checkpoint had their replies."""
     rows = prompts()
     count = 0
@@ -222,9 +231,10 @@ def repeated(calls, pid, held, seed=11):
     return count
 
 
-def run_round(site, rng, kills):
+def run_round(site: Site, rng: random.Random, kills: int) -> list[Killed]:
     """Start a run, kill it so often, and let it end; return each kill."""
-    told, more = [], ()
+    told: list[Killed] = []
+    more: tuple[str, ...] = ()
     for _ in range(kills):
         held = site.turns_held() if more else {}
         process = site.start(*more)
@@ -247,7 +257,13 @@ def run_round(site, rng, kills):
     return told
 
 
-def _killed(site, process, victim, moment, held):
+def _killed(
+    site: Site,
+    process: subprocess.Popen[bytes],
+    victim: str,
+    moment: float,
+    held: dict[str, int],
+) -> Killed:
     return Killed(
         victim=victim,
         moment=moment,
@@ -257,7 +273,9 @@ def _killed(site, process, victim, moment, held):
     )
 
 
-def rounds(root, count, seed, kills=3):
+def rounds(
+    root: Path, count: int, seed: int, kills: int = 3
+) -> Iterator[tuple[list[Killed], list[Any], Site, int]]:
     """Compare so many killed runs with one that was left alone."""
     (root / "whole").mkdir()
     whole = Site(root=root / "whole", seconds=0.0)
@@ -272,19 +290,19 @@ def rounds(root, count, seed, kills=3):
         yield told, different, site, len(expected)
 
 
-def _say(text):
+def _say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
-def main():
+def main() -> None:
     """Print what each round has found."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kills", type=int, default=3)
     options = parser.parse_args()
-    totals = Counter()
+    totals: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as name:
         found = rounds(Path(name), options.rounds, options.seed, options.kills)
         for number, (told, different, site, count) in enumerate(found):

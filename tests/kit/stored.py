@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 
-from ipistate.tools.transition import replay
+from typing import Any
+
+from ipistate.scoring.task import Task
+from ipistate.tools.transition import ToolCall, replay
 
 
-def rollout(task, calls, *, reason=None, replies=True):
+def rollout(
+    task: Task,
+    calls: tuple[ToolCall, ...],
+    *,
+    reason: str | None = None,
+    replies: bool = True,
+) -> dict[str, Any]:
     """Return the rollout of an agent that made these calls, as a trainer stores it."""
-    items = []
+    items: list[dict[str, str]] = []
     done = replay(task.environment, calls)
     for number, (call, transition) in enumerate(zip(calls, done, strict=True)):
         call_id, body = f"call_{number}", json.dumps({"output": transition.output})

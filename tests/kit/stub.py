@@ -11,25 +11,34 @@ import json
 import socket
 import threading
 
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
 
 import uvicorn
 
+from documents import at
 from loopback import Loopback
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from ipistate.agents.policy import Policy
 from ipistate.generate import builtin
 from ipistate.kernel.values import JsonObject
 from ipistate.policies import ScriptedPolicy, Scripts
 from ipistate.scoring.trajectories import by_row
 
 
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+
 MODEL = "stub-1"
 
 
-def scripted(name="careful"):
+def scripted(name: Literal["careful", "gullible"] = "careful") -> ScriptedPolicy:
     """Return a policy that plays the built-in rows."""
     rows = builtin.rows()
     return ScriptedPolicy(
@@ -37,13 +46,23 @@ def scripted(name="careful"):
     )
 
 
-def refusing(status, message="no", headers=None, **members):
+def refusing(
+    status: int,
+    message: str = "no",
+    headers: Mapping[str, str] | None = None,
+    **members: str,
+) -> Callable[..., JSONResponse]:
     """Return a fault: an answer with an error, in the usual form."""
     error = {"message": message, **members}
     return lambda: JSONResponse({"error": error}, status, headers=headers)
 
 
-def saying(content, status=200, media_type="application/json", headers=None):
+def saying(
+    content: Any,
+    status: int = 200,
+    media_type: str = "application/json",
+    headers: Mapping[str, str] | None = None,
+) -> Callable[..., Response]:
     """Return a fault: an answer of whatever bytes, text or JSON value."""
     if not isinstance(content, str | bytes):
         content = json.dumps(content)
@@ -53,48 +72,53 @@ def saying(content, status=200, media_type="application/json", headers=None):
 class Broken(Response):
     """An answer that never comes to its end, in a way of its own."""
 
-    def __init__(self, way):
+    def __init__(self, way: ASGIApp) -> None:
         super().__init__()
         self.way = way
 
-    async def __call__(self, scope, receive, send):
+    async def __call__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
         await self.way(scope, receive, send)
 
 
-async def _cut(scope, receive, send):
+async def _cut(scope: Scope, receive: Receive, send: Send) -> None:
     headers = [(b"content-length", b"99")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b"{"})
 
 
-async def _reset(scope, receive, send):
+async def _reset(scope: Scope, receive: Receive, send: Send) -> None:
     scope["transport"].abort()
 
 
-async def _silence(scope, receive, send):
+async def _silence(scope: Scope, receive: Receive, send: Send) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-def cut():
+def cut() -> Broken:
     """Fault: the answer ends before its length is reached."""
     return Broken(_cut)
 
 
-def reset():
+def reset() -> Broken:
     """Fault: the connection ends without an answer."""
     return Broken(_reset)
 
 
-def silent():
+def silent() -> Broken:
     """Fault: there is no answer."""
     return Broken(_silence)
 
 
-def garbling(line):
+def garbling(line: str) -> Callable[..., Broken]:
     """Return a fault: an answer that is no HTTP."""
 
-    async def garble(scope, receive, send):
+    async def garble(scope: Scope, receive: Receive, send: Send) -> None:
         scope["transport"].write(f"{line}\r\n\r\n".encode())
         scope["transport"].close()
 
@@ -108,10 +132,10 @@ class Unconnected:
         refused: Nothing listens; otherwise the host is not found in any time.
     """
 
-    def __init__(self, *, refused):
+    def __init__(self, *, refused: bool) -> None:
         self.refused = refused
 
-    async def place(self, network, host):
+    async def place(self, network: StubNetwork, host: str) -> list[Any]:
         """Find a host where it cannot be reached."""
         if not self.refused:
             await asyncio.Event().wait()
@@ -123,15 +147,16 @@ class Unconnected:
 class StubNetwork(Loopback):
     """Leads from the model's host to a stub, and has the stub's faults of connecting."""
 
-    def __init__(self, stub):
+    def __init__(self, stub: Stub) -> None:
         super().__init__({"model.test": stub.app})
         self.stub = stub
 
-    async def resolve(self, host, *_, **__):
+    async def resolve(self, host: str, *_: Any, **__: Any) -> list[Any]:
         """Find the stub, or be the next fault."""
         faults = self.stub.faults
         if faults and isinstance(faults[0], Unconnected):
-            return await faults.pop(0).place(self, host)
+            found: list[Any] = await faults.pop(0).place(self, host)
+            return found
         return await super().resolve(host)
 
 
@@ -144,11 +169,16 @@ class Stub:
         key: The API key that requests need, if any.
     """
 
-    def __init__(self, policy=None, faults=(), key=None):
-        self.policy = policy or scripted()
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        faults: list[Callable[..., Any]] | tuple[Any, ...] = (),
+        key: str | None = None,
+    ) -> None:
+        self.policy: Policy = policy or scripted()
         self.faults = [*faults]
         self.key = key
-        self.requests = []
+        self.requests: list[tuple[str, dict[str, str], dict[str, Any]]] = []
         """Path, headers and body of every request that came."""
         self.app = Starlette(
             routes=[
@@ -157,12 +187,12 @@ class Stub:
             ]
         )
 
-    def network(self):
+    def network(self) -> StubNetwork:
         """Return a network of one test, in which the host ``model.test`` leads here."""
         return StubNetwork(self)
 
     @contextmanager
-    def serving(self):
+    def serving(self) -> Generator[str]:
         """Serve on a free port of the loopback in a thread; yields the base URL."""
         config = uvicorn.Config(self.app, log_config=None, lifespan="off", ws="none")
         server = uvicorn.Server(config)
@@ -175,7 +205,7 @@ class Stub:
                 server.should_exit = True
                 thread.join()
 
-    async def _responses(self, request):
+    async def _responses(self, request: Request) -> Response:
         body, refused = await self._received(request)
         if refused is not None:
             return refused
@@ -193,7 +223,7 @@ class Stub:
         }
         return JSONResponse(document, headers={"x-request-id": "req_stub"})
 
-    async def _chat(self, request):
+    async def _chat(self, request: Request) -> Response:
         body, refused = await self._received(request)
         if refused is not None:
             return refused
@@ -211,7 +241,9 @@ class Stub:
         }
         return JSONResponse(document, headers={"x-request-id": "req_stub"})
 
-    async def _received(self, request):
+    async def _received(
+        self, request: Request
+    ) -> tuple[dict[str, Any], Response | None]:
         body = await request.json()
         self.requests.append((request.url.path, dict(request.headers), body))
         if self.faults:
@@ -224,12 +256,12 @@ class Stub:
         return body, None
 
 
-def frozen(documents):
+def frozen(documents: list[dict[str, Any]]) -> list[JsonObject]:
     """Return documents as policies take them."""
     return [JsonObject(one) for one in documents]
 
 
-def items_of(messages):
+def items_of(messages: list[dict[str, Any]]) -> Iterator[JsonObject]:
     """Read a chat as items."""
     for message in messages:
         if message["role"] == "tool":
@@ -249,7 +281,7 @@ def items_of(messages):
             )
 
 
-def message_of(items):
+def message_of(items: tuple[JsonObject, ...]) -> dict[str, Any]:
     """Write items as one message of a chat."""
     calls = [
         {
@@ -260,11 +292,11 @@ def message_of(items):
         for one in items
         if one["type"] == "function_call"
     ]
-    texts = [
-        part["text"]
+    texts: list[str] = [
+        at(part, "text")
         for one in items
         if one["type"] == "message"
-        for part in one["content"]
+        for part in at(one, "content")
     ]
     message = {"role": "assistant", "content": "".join(texts) or None}
     return {**message, "tool_calls": calls} if calls else message

@@ -6,17 +6,22 @@ import asyncio
 import subprocess
 import sys
 
+from collections.abc import Callable, Coroutine
+from typing import Any
+
 import pytest
 
+from documents import at
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from ipistate.generate import builtin
-from ipistate.kernel import MAX_DEPTH, JsonObject, depth
+from ipistate.kernel import MAX_DEPTH, JsonObject, JsonValue, depth
 from ipistate.kernel.codec import decode
 from ipistate.policies import RandomPolicy
 from ipistate.policies.arbitrary import MOST_CALLS
+from ipistate.scoring.task import Task
 from ipistate.scoring.traces import calls_of_items, read_arguments
 from ipistate.testing import json_values
 from ipistate.tools import TOOLS
@@ -48,27 +53,31 @@ SCHEMAS = st.recursive(
 )
 
 
-def asked(text):
+def asked(text: str) -> list[JsonObject]:
     """Return a conversation of one message."""
     return [JsonObject({"role": "user", "content": text})]
 
 
-def tool(schema):
+def tool(schema: dict[str, Any]) -> JsonObject:
     """Return a tool with one parameter, which is required."""
     parameters = {"type": "object", "properties": {"one": schema}, "required": ["one"]}
     return JsonObject({"type": "function", "name": "try", "parameters": parameters})
 
 
-def first(seed, conversation, tools):
+def first(
+    seed: int, conversation: list[JsonObject], tools: list[JsonObject]
+) -> JsonObject:
     """Return the first item that a random policy answers."""
     return asyncio.run(RandomPolicy(seed).respond(conversation, tools)).items[0]
 
 
 @given(st.integers(), st.text(), SCHEMAS)
-def test_arguments_fit_their_schema(seed, text, schema):
+def test_arguments_fit_their_schema(
+    seed: int, text: str, schema: dict[str, Any]
+) -> None:
     """What is drawn for a schema is valid under it."""
-    definition = tool(schema)
-    call = first(seed, asked(text), [definition])
+    definition: Any = tool(schema)
+    call: Any = first(seed, asked(text), [definition])
 
     Draft202012Validator(dict(definition["parameters"])).validate(
         decode(call["arguments"])
@@ -76,20 +85,22 @@ def test_arguments_fit_their_schema(seed, text, schema):
 
 
 @given(st.integers(), json_values())
-def test_a_schema_that_is_none_gets_some_call(seed, schema):
+def test_a_schema_that_is_none_gets_some_call(seed: int, schema: JsonValue) -> None:
     """Whatever a tool says about its parameters, its call has an object."""
     assume(depth(schema) < MAX_DEPTH - 10)  # it stands in a definition, that in a row
     definition = JsonObject({"name": "try", "parameters": schema})
-    call = first(seed, asked("Try."), [definition])
+    call: Any = first(seed, asked("Try."), [definition])
 
     assert "try" == call["name"]
     assert isinstance(decode(call["arguments"]), JsonObject)
 
 
 @pytest.mark.parametrize("task", ROWS, ids=lambda task: task.domain)
-def test_episodes_end(task, play):
+def test_episodes_end(
+    task: Task, play: Callable[..., Coroutine[Any, Any, tuple[list[JsonObject], int]]]
+) -> None:
     """At least one call is made, at most so many, each of a tool that is offered."""
-    offered = {one["name"] for one in task.responses_create_params["tools"]}
+    offered = {at(one, "name") for one in at(task.responses_create_params, "tools")}
     for seed in range(5):
         items, start = asyncio.run(play(RandomPolicy(seed), task))
         calls = calls_of_items(items[start:])
@@ -98,9 +109,11 @@ def test_episodes_end(task, play):
         assert {one.name for one in calls} <= offered
 
 
-def test_seeds_are_different_agents(play):
+def test_seeds_are_different_agents(
+    play: Callable[..., Coroutine[Any, Any, tuple[list[JsonObject], int]]],
+) -> None:
     """Another seed makes other calls, the same seed the same ones."""
-    episodes = [
+    episodes: Any = [
         asyncio.run(play(RandomPolicy(seed), ROWS[0]))[0] for seed in (1, 2, 3, 1)
     ]
 
@@ -108,10 +121,10 @@ def test_seeds_are_different_agents(play):
     assert episodes[0] != episodes[1] != episodes[2]
 
 
-def test_ids_are_taken_from_the_conversation():
+def test_ids_are_taken_from_the_conversation() -> None:
     """An id parameter gets an id that was mentioned, an address an address."""
     said = asked("See P-2041 and write to desk@clinic.example by 2025-03-01, please.")
-    definition = TOOLS["send_message"].parameters
+    definition: Any = TOOLS["send_message"].parameters
     names = ("case_id", "recipient")
     schema = {
         "type": "object",
@@ -121,18 +134,20 @@ def test_ids_are_taken_from_the_conversation():
         JsonObject({"name": "send", "parameters": {**schema, "required": [*names]}})
     ]
 
-    drawn = [read_arguments(first(seed, said, tools)["arguments"]) for seed in range(9)]
+    drawn = [
+        read_arguments(at(first(seed, said, tools), "arguments")) for seed in range(9)
+    ]
 
     assert {"P-2041"} == {one["case_id"] for one in drawn}
     assert {"desk@clinic.example"} == {one["recipient"] for one in drawn}
 
 
-def test_without_tools_there_is_nothing_to_do():
+def test_without_tools_there_is_nothing_to_do() -> None:
     """Nobody calls what is not offered."""
     assert "message" == first(1, asked("Go."), [])["type"]
 
 
-def test_draws_are_the_same_in_another_process():
+def test_draws_are_the_same_in_another_process() -> None:
     """Neither the hash seed nor anything else of a process decides."""
     code = (
         "import asyncio; from ipistate.generate import builtin\n"
@@ -154,11 +169,11 @@ def test_draws_are_the_same_in_another_process():
     assert {DRAWN} == told
 
 
-def test_long_hostile_texts_are_read_in_linear_time():
+def test_long_hostile_texts_are_read_in_linear_time() -> None:
     """A reply of a megabyte that fits no word is passed over."""
     said = asked("a-" + "1-" * 500_000 + "@")
 
-    assert "none" in first(1, said, [tool({"type": "string"})])["arguments"]
+    assert "none" in str(first(1, said, [tool({"type": "string"})])["arguments"])
 
 
 @pytest.mark.parametrize(
@@ -169,11 +184,11 @@ def test_long_hostile_texts_are_read_in_linear_time():
     ],
     ids=["arrays", "objects"],
 )
-def test_schemas_without_a_bottom_end(wrap):
+def test_schemas_without_a_bottom_end(wrap: Callable[..., dict[str, Any]]) -> None:
     """A schema that nests deeper than anybody writes is cut off, not followed."""
     schema = {"type": "string"}
     for _ in range(40):
         schema = wrap(schema)
-    call = first(1, asked("Dig."), [tool(schema)])
+    call: Any = first(1, asked("Dig."), [tool(schema)])
 
     assert 1 <= len(call["arguments"]) < 200

@@ -7,35 +7,46 @@ import json
 import logging
 import pickle
 
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Literal
+
 import pytest
 import stub
 
 from loopback import Loopback
 
 from ipistate.agents.items import input_messages
-from ipistate.agents.policy import PolicyError, Usage
+from ipistate.agents.policy import PolicyError, PolicyReply, Usage
 from ipistate.generate import builtin
 from ipistate.kernel.values import JsonObject
 from ipistate.policies import Api, Patience, Sampling, for_row, openai
+from ipistate.policies.endpoint import Endpoint
 from ipistate.policies.openai import OpenAIPolicy
 from ipistate.policies.refusals import EndpointError, PassingError
 from ipistate.policies.wire import MAX_REPLY_BYTES
 from ipistate.scoring.verifier import verify
 
 
+if TYPE_CHECKING:
+    from starlette.responses import JSONResponse, Response
+    from tests.policies.conftest import Pauses
+
+
 pytestmark = pytest.mark.anyio
 TASK = builtin.rows()[0]
 MESSAGES = input_messages(TASK.responses_create_params)
-TOOLS = TASK.responses_create_params["tools"]
+TOOLS: Any = TASK.responses_create_params["tools"]
 NOW = 1_700_000_000.0
 DATE = "Tue, 14 Nov 2023 22:13:30 GMT"  # ten seconds after NOW
 
 
 @pytest.fixture
-def asked(endpoint, pauses, api):
+def asked(
+    endpoint: Callable[..., Endpoint], pauses: Pauses, api: Api
+) -> Callable[..., Awaitable[PolicyReply]]:
     """Return a function that asks a stub once, with changes to the endpoint."""
 
-    async def ask(stubbed, **changes):
+    async def ask(stubbed: stub.Stub, **changes: Any) -> PolicyReply:
         async with (
             stubbed.network() as network,
             OpenAIPolicy(
@@ -51,19 +62,27 @@ def asked(endpoint, pauses, api):
 
 
 @pytest.fixture
-def failure(asked):
+def failure(
+    asked: Callable[..., Awaitable[PolicyReply]],
+) -> Callable[..., Awaitable[EndpointError]]:
     """Return a function that asks a stub once, and returns the error."""
 
-    async def fail(stubbed, **changes):
+    async def fail(stubbed: stub.Stub, **changes: Any) -> EndpointError:
         with pytest.raises(PolicyError) as caught:
             await asked(stubbed, **changes)
+        assert isinstance(caught.value, EndpointError)
         return caught.value
 
     return fail
 
 
 @pytest.mark.parametrize("temper", ["careful", "gullible"])
-async def test_episodes_are_those_of_the_policy_behind(temper, endpoint, api, play):
+async def test_episodes_are_those_of_the_policy_behind(
+    temper: Literal["careful", "gullible"],
+    endpoint: Callable[..., Endpoint],
+    api: Api,
+    play: Callable[..., Awaitable[tuple[list[JsonObject], int]]],
+) -> None:
     """Over either API an episode has the calls, the reward and the usage of its model."""
     played = stub.Stub(stub.scripted(temper))
     async with (
@@ -79,7 +98,9 @@ async def test_episodes_are_those_of_the_policy_behind(temper, endpoint, api, pl
             assert (0.0 if temper == "gullible" else 1.0) == verdict.reward
 
 
-async def test_a_reply_has_its_usage_and_model(asked):
+async def test_a_reply_has_its_usage_and_model(
+    asked: Callable[..., Awaitable[PolicyReply]],
+) -> None:
     """Tokens and the model's own name come with the items."""
     reply = await asked(stub.Stub())
 
@@ -88,7 +109,9 @@ async def test_a_reply_has_its_usage_and_model(asked):
     assert reply.incomplete_reason is None
 
 
-async def test_requests_say_what_the_model_needs(asked, api):
+async def test_requests_say_what_the_model_needs(
+    asked: Callable[..., Awaitable[PolicyReply]], api: Api
+) -> None:
     """A request goes to the API's path, with the key, the sampling and all tools."""
     served = stub.Stub(key="sk-1")
     sampling = Sampling(temperature=0.5, max_output_tokens=64)
@@ -103,7 +126,9 @@ async def test_requests_say_what_the_model_needs(asked, api):
     assert "top_p" not in body
 
 
-async def test_without_a_key_there_is_no_header(asked):
+async def test_without_a_key_there_is_no_header(
+    asked: Callable[..., Awaitable[PolicyReply]],
+) -> None:
     """A key is sent only if one was given."""
     served = stub.Stub()
     await asked(served)
@@ -111,7 +136,7 @@ async def test_without_a_key_there_is_no_header(asked):
     assert "authorization" not in served.requests[0][1]
 
 
-PASSING = {
+PASSING: dict[str, Any] = {
     "429": stub.refusing(429, "slow down"),
     "500": stub.refusing(500),
     "503 page": stub.saying("<html>busy</html>", 503, "text/html"),
@@ -136,7 +161,7 @@ PASSING = {
 }
 
 
-def impatient(name, seconds):
+def impatient(name: str, seconds: float) -> dict[str, Any]:
     """Return the seconds after which a fault that is slow is given up."""
     return {"slow": {"read": seconds}, "slow connection": {"connect": seconds}}.get(
         name, {}
@@ -144,7 +169,9 @@ def impatient(name, seconds):
 
 
 @pytest.mark.parametrize("name", PASSING)
-async def test_what_passes_is_asked_again(name, asked, pauses):
+async def test_what_passes_is_asked_again(
+    name: str, asked: Callable[..., Awaitable[PolicyReply]], pauses: Pauses
+) -> None:
     """After one failure that may pass the reply is as if nothing had happened."""
     served = stub.Stub(faults=[PASSING[name]])
     patience = Patience(backoff=1.0, **impatient(name, 1.0))
@@ -170,7 +197,9 @@ CODES = {
 
 
 @pytest.mark.parametrize("name", CODES)
-async def test_what_does_not_pass_is_given_up(name, failure, pauses):
+async def test_what_does_not_pass_is_given_up(
+    name: str, failure: Callable[..., Awaitable[EndpointError]], pauses: Pauses
+) -> None:
     """After the last try its failure is raised, with a code for its cause."""
     served = stub.Stub(faults=[PASSING[name]] * 9)
     patience = Patience(tries=4, backoff=1.0, **impatient(name, 0.05))
@@ -184,7 +213,9 @@ async def test_what_does_not_pass_is_given_up(name, failure, pauses):
 @pytest.mark.parametrize(
     "name", ["truncated", "page", "empty", "no object", "nothing in it", "not packed"]
 )
-async def test_nonsense_is_asked_for_twice(name, failure, pauses):
+async def test_nonsense_is_asked_for_twice(
+    name: str, failure: Callable[..., Awaitable[EndpointError]], pauses: Pauses
+) -> None:
     """An endpoint that keeps replying without sense is not paid for it six times."""
     served = stub.Stub(faults=[PASSING[name]] * 9)
     error = await failure(served)
@@ -213,7 +244,12 @@ FINAL = {
 
 
 @pytest.mark.parametrize(("fault", "told"), FINAL.values(), ids=[*FINAL])
-async def test_what_cannot_be_cured_fails_at_once(fault, told, failure, pauses):
+async def test_what_cannot_be_cured_fails_at_once(
+    fault: Callable[..., JSONResponse | Response],
+    told: str,
+    failure: Callable[..., Awaitable[EndpointError]],
+    pauses: Pauses,
+) -> None:
     """A refusal that waiting does not change is told at once, with what to do."""
     served = stub.Stub(faults=[fault])
     error = await failure(served)
@@ -239,14 +275,22 @@ async def test_what_cannot_be_cured_fails_at_once(fault, told, failure, pauses):
     ],
 )
 @pytest.mark.parametrize("status", [429, 503])
-async def test_retry_after_is_honoured(status, headers, wish, asked, pauses):
+async def test_retry_after_is_honoured(
+    status: int,
+    headers: dict[str, str],
+    wish: float,
+    asked: Callable[..., Awaitable[PolicyReply]],
+    pauses: Pauses,
+) -> None:
     """The pause is at least what the endpoint asks for, and at most a little longer."""
     await asked(stub.Stub(faults=[stub.refusing(status, headers=headers)]))
 
     assert wish <= pauses.seconds[0] <= wish + 1.0
 
 
-async def test_too_long_a_wish_is_a_refusal(failure, pauses):
+async def test_too_long_a_wish_is_a_refusal(
+    failure: Callable[..., Awaitable[EndpointError]], pauses: Pauses
+) -> None:
     """An endpoint that wants to be left alone for an hour is given up at once."""
     fault = stub.refusing(429, headers={"retry-after": "3600"})
     error = await failure(stub.Stub(faults=[fault] * 2))
@@ -255,7 +299,9 @@ async def test_too_long_a_wish_is_a_refusal(failure, pauses):
     assert not pauses.seconds
 
 
-async def test_pauses_grow_and_are_bounded(failure, pauses):
+async def test_pauses_grow_and_are_bounded(
+    failure: Callable[..., Awaitable[EndpointError]], pauses: Pauses
+) -> None:
     """Each pause may take twice as long as the one before, up to the longest."""
     served = stub.Stub(faults=[stub.refusing(500)] * 9)
     await failure(served, patience=Patience(tries=9, backoff=1.0, longest_pause=5.0))
@@ -270,7 +316,9 @@ async def test_pauses_grow_and_are_bounded(failure, pauses):
 
 @pytest.mark.parametrize("name", ["x-request-id", "request-id"])
 @pytest.mark.parametrize("status", [200, 401, 500])
-async def test_errors_name_the_request(name, status, failure):
+async def test_errors_name_the_request(
+    name: str, status: int, failure: Callable[..., Awaitable[EndpointError]]
+) -> None:
     """What the endpoint calls the request stands in the message."""
     fault = stub.saying("{}", status, headers={name: "req_77"})
     error = await failure(stub.Stub(faults=[fault] * 9))
@@ -278,7 +326,12 @@ async def test_errors_name_the_request(name, status, failure):
     assert "(request req_77)" in error.message
 
 
-async def test_the_key_is_told_nowhere(failure, asked, caplog, endpoint):
+async def test_the_key_is_told_nowhere(
+    failure: Callable[..., Awaitable[EndpointError]],
+    asked: Callable[..., Awaitable[PolicyReply]],
+    caplog: pytest.LogCaptureFixture,
+    endpoint: Callable[..., Endpoint],
+) -> None:
     """Neither errors nor logs nor the description of an endpoint show the key."""
     key = "sk-very-secret"
     caplog.set_level(logging.DEBUG)
@@ -303,7 +356,9 @@ async def test_the_key_is_told_nowhere(failure, asked, caplog, endpoint):
     assert "[API key]" in errors[0].message
 
 
-async def test_hostile_texts_are_shown_in_one_harmless_line(failure):
+async def test_hostile_texts_are_shown_in_one_harmless_line(
+    failure: Callable[..., Awaitable[EndpointError]],
+) -> None:
     """An error message has no control characters and is bounded, whatever was sent."""
     text = "a\nb\x1b[31m\u202e" + "x" * 100_000
     error = await failure(stub.Stub(faults=[stub.refusing(400, text)]))
@@ -313,7 +368,9 @@ async def test_hostile_texts_are_shown_in_one_harmless_line(failure):
 
 
 @pytest.mark.parametrize("status", [200, 500])
-async def test_a_huge_reply_is_not_read_to_its_end(status, failure, pauses):
+async def test_a_huge_reply_is_not_read_to_its_end(
+    status: int, failure: Callable[..., Awaitable[EndpointError]], pauses: Pauses
+) -> None:
     """A reply beyond the limit is refused, and not asked for again."""
     fault = stub.saying(b" " * (MAX_REPLY_BYTES + 1), status)
     error = await failure(stub.Stub(faults=[fault]))
@@ -322,7 +379,9 @@ async def test_a_huge_reply_is_not_read_to_its_end(status, failure, pauses):
     assert not pauses.seconds
 
 
-async def test_a_wrong_content_type_is_not_believed(asked):
+async def test_a_wrong_content_type_is_not_believed(
+    asked: Callable[..., Awaitable[PolicyReply]],
+) -> None:
     """A reply is what its bytes are."""
     body = {"output": [], "choices": [{"message": {"content": None}}]}
     reply = await asked(stub.Stub(faults=[stub.saying(body, media_type="text/html")]))
@@ -330,7 +389,9 @@ async def test_a_wrong_content_type_is_not_believed(asked):
     assert () == reply.items
 
 
-async def test_errors_survive_pickling(failure):
+async def test_errors_survive_pickling(
+    failure: Callable[..., Awaitable[EndpointError]],
+) -> None:
     """A worker can hand an error to its parent, its pause included."""
     fault = stub.refusing(503, headers={"retry-after": "2"})
     error = await failure(stub.Stub(faults=[fault] * 9))
@@ -348,12 +409,17 @@ async def test_errors_survive_pickling(failure):
 class Counting:
     """An endpoint that answers when it is told to, and counts who is waiting."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.inside = self.most = 0
-        self.go = asyncio.Event()
-        self.full = asyncio.Event()
+        self.go: asyncio.Event = asyncio.Event()
+        self.full: asyncio.Event = asyncio.Event()
 
-    async def __call__(self, scope, receive, send):
+    async def __call__(
+        self,
+        scope: dict[str, Any],
+        receive: Callable[..., Any],
+        send: Callable[..., Any],
+    ) -> None:
         self.inside += 1
         self.most = max(self.most, self.inside)
         if self.inside == 3:
@@ -363,7 +429,9 @@ class Counting:
         await stub.saying({"output": []})()(scope, receive, send)
 
 
-async def test_no_more_requests_at_a_time_than_allowed(endpoint):
+async def test_no_more_requests_at_a_time_than_allowed(
+    endpoint: Callable[..., Endpoint],
+) -> None:
     """Of ten turns three ask at a time, and all are answered."""
     counting = Counting()
     async with (
@@ -379,11 +447,11 @@ async def test_no_more_requests_at_a_time_than_allowed(endpoint):
     assert 10 == len([turn.result() for turn in turns])
 
 
-async def test_who_waits_holds_up_nobody(endpoint):
+async def test_who_waits_holds_up_nobody(endpoint: Callable[..., Endpoint]) -> None:
     """While one turn waits to ask again, another one asks, with a limit of one."""
     asleep, second = asyncio.Event(), asyncio.Event()
 
-    async def until_the_other_is_done(_):
+    async def until_the_other_is_done(_: float) -> None:
         asleep.set()
         await second.wait()
 
@@ -403,7 +471,11 @@ async def test_who_waits_holds_up_nobody(endpoint):
     assert waiting.result().items
 
 
-async def test_bad_arguments_go_back_as_they_were_written(asked, endpoint, api):
+async def test_bad_arguments_go_back_as_they_were_written(
+    asked: Callable[..., Awaitable[PolicyReply]],
+    endpoint: Callable[..., Endpoint],
+    api: Api,
+) -> None:
     """What a model wrote that nobody can read is kept, and sent again unchanged."""
     written = '{"query": '
     call = {"name": "look", "arguments": written}
@@ -424,7 +496,9 @@ async def test_bad_arguments_go_back_as_they_were_written(asked, endpoint, api):
     assert "c" == items[0]["call_id"] != more[0]["call_id"]
 
 
-async def test_a_row_samples_as_it_says(endpoint, api):
+async def test_a_row_samples_as_it_says(
+    endpoint: Callable[..., Endpoint], api: Api
+) -> None:
     """What was chosen for all rows goes before what a row says, and both are sent."""
     served = stub.Stub()
     chosen = Sampling(temperature=0.25)
@@ -455,12 +529,14 @@ async def test_a_row_samples_as_it_says(endpoint, api):
         {"max_output_tokens": None},
     ],
 )
-async def test_a_row_that_makes_no_sense_is_left_to_the_endpoint(params):
+async def test_a_row_that_makes_no_sense_is_left_to_the_endpoint(
+    params: dict[str, Any],
+) -> None:
     """A member of another type or out of range is not sent."""
     assert Sampling() == Sampling().or_of(JsonObject(params))
 
 
-async def test_other_policies_are_the_same_for_every_row():
+async def test_other_policies_are_the_same_for_every_row() -> None:
     """Scripted policies know a row by its messages alone."""
     policy = stub.scripted()
 
@@ -468,11 +544,13 @@ async def test_other_policies_are_the_same_for_every_row():
 
 
 @pytest.mark.parametrize("asleep", [True, False], ids=["in a pause", "in a request"])
-async def test_who_is_cancelled_asks_no_more(asleep, endpoint):
+async def test_who_is_cancelled_asks_no_more(
+    asleep: bool, endpoint: Callable[..., Endpoint]
+) -> None:
     """A turn that is cancelled ends at once, wherever it waits."""
     waits, forever = asyncio.Event(), asyncio.Event()
 
-    async def wait(*_):
+    async def wait(*_: object) -> None:
         waits.set()
         await forever.wait()
 

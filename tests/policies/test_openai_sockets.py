@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import stub
@@ -12,31 +15,40 @@ import stub
 from ipistate.agents.items import input_messages
 from ipistate.agents.policy import PolicyError
 from ipistate.generate import builtin
+from ipistate.kernel.values import JsonObject
 from ipistate.policies import Api, Patience, openai
+from ipistate.policies.endpoint import Endpoint
+from ipistate.policies.refusals import EndpointError
 from ipistate.scoring.verifier import verify
+
+
+if TYPE_CHECKING:
+    from tests.policies.conftest import Pauses
 
 
 pytestmark = pytest.mark.anyio
 TASK = builtin.rows()[4]
 MESSAGES = input_messages(TASK.responses_create_params)
-TOOLS = TASK.responses_create_params["tools"]
+TOOLS: Any = TASK.responses_create_params["tools"]
 
 
 @pytest.fixture
-def policy(endpoint, pauses):
+def policy(
+    endpoint: Callable[..., Endpoint], pauses: Pauses
+) -> Callable[..., openai.OpenAIPolicy]:
     """Return a function that makes a policy of an address."""
 
-    def made(url, **changes):
+    def made(url: str, **changes: Any) -> openai.OpenAIPolicy:
         return openai.OpenAIPolicy(endpoint(url=url, **changes), sleep=pauses)
 
     return made
 
 
 @asynccontextmanager
-async def peer(answer):
+async def peer(answer: Callable[..., Awaitable[None]]) -> AsyncGenerator[str]:
     """Serve whoever connects by a function of the streams; yields the base URL."""
 
-    async def serve(reader, writer):
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError):
             await answer(reader, writer)
         writer.close()
@@ -46,10 +58,12 @@ async def peer(answer):
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
 
 
-def sending(*parts):
+def sending(*parts: bytes) -> Callable[..., Awaitable[None]]:
     """Return a peer that reads the head of a request, sends bytes, and hangs up."""
 
-    async def answer(reader, writer):
+    async def answer(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         await reader.readuntil(b"\r\n\r\n")
         for part in parts:
             writer.write(part)
@@ -58,13 +72,17 @@ def sending(*parts):
     return answer
 
 
-async def silent(reader, writer):
+async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Read all there is, and answer nothing."""
     await reader.read()
 
 
 @pytest.mark.parametrize("api", [*Api])
-async def test_an_episode_over_the_network(api, policy, play):
+async def test_an_episode_over_the_network(
+    api: Api,
+    policy: Callable[..., openai.OpenAIPolicy],
+    play: Callable[..., Awaitable[tuple[list[JsonObject], int]]],
+) -> None:
     """Against a real server, with a key, an episode earns its reward."""
     served = stub.Stub(key="sk-1")
     with served.serving() as url:
@@ -78,11 +96,12 @@ async def test_an_episode_over_the_network(api, policy, play):
     )
 
 
-async def failed(asking):
+async def failed(asking: openai.OpenAIPolicy) -> EndpointError:
     """Ask once, and return the error."""
     async with asking:
         with pytest.raises(PolicyError) as caught:
             await asking.respond(MESSAGES, TOOLS)
+    assert isinstance(caught.value, EndpointError)
     return caught.value
 
 
@@ -105,7 +124,11 @@ CLOSING = b"connection: close\r\n"
     ],
     ids=["length", "chunks", "nothing", "foreign", "cut", "empty"],
 )
-async def test_broken_replies(answer, code, policy):
+async def test_broken_replies(
+    answer: Callable[..., Awaitable[None]],
+    code: str,
+    policy: Callable[..., openai.OpenAIPolicy],
+) -> None:
     """A reply that ends too early, or is none, is a failure with a name."""
     async with peer(answer) as url:
         error = await failed(policy(url, patience=Patience(tries=2)))
@@ -113,7 +136,9 @@ async def test_broken_replies(answer, code, policy):
     assert code == error.code
 
 
-async def test_nobody_listens(policy, pauses):
+async def test_nobody_listens(
+    policy: Callable[..., openai.OpenAIPolicy], pauses: Pauses
+) -> None:
     """A port where nobody listens is asked as often as patience says."""
     async with peer(silent) as url:
         pass
@@ -127,7 +152,9 @@ async def test_nobody_listens(policy, pauses):
 @pytest.mark.parametrize(
     "limits", [{"read": 0.05}, {"total": 0.05}], ids=["read", "total"]
 )
-async def test_an_endpoint_that_is_silent(limits, policy):
+async def test_an_endpoint_that_is_silent(
+    limits: dict[str, float], policy: Callable[..., openai.OpenAIPolicy]
+) -> None:
     """An answer that does not come is given up after the time that patience says."""
     async with peer(silent) as url:
         error = await failed(policy(url, patience=Patience(tries=1, **limits)))
@@ -135,10 +162,14 @@ async def test_an_endpoint_that_is_silent(limits, policy):
     assert "endpoint_timeout" == error.code
 
 
-async def test_an_endpoint_that_dribbles(policy):
+async def test_an_endpoint_that_dribbles(
+    policy: Callable[..., openai.OpenAIPolicy],
+) -> None:
     """Bytes that keep coming do not extend the time for the whole reply."""
 
-    async def dribble(reader, writer):
+    async def dribble(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(HEAD + b"\r\n")
         while not writer.is_closing():
@@ -152,7 +183,7 @@ async def test_an_endpoint_that_dribbles(policy):
     assert "endpoint_timeout" == error.code
 
 
-async def test_cookies_are_not_kept(policy):
+async def test_cookies_are_not_kept(policy: Callable[..., openai.OpenAIPolicy]) -> None:
     """What an endpoint sets in one turn does not come back in the next."""
     fault = stub.saying({"output": []}, headers={"set-cookie": "a=1"})
     served = stub.Stub(faults=[fault] * 2)
@@ -165,7 +196,9 @@ async def test_cookies_are_not_kept(policy):
     assert not any("cookie" in headers for _, headers, _ in served.requests)
 
 
-async def test_chunks_that_make_no_sense(policy):
+async def test_chunks_that_make_no_sense(
+    policy: Callable[..., openai.OpenAIPolicy],
+) -> None:
     """Chunks that cannot be read are a failure that may pass."""
     chunked = HEAD + b"transfer-encoding: chunked\r\n\r\nzz\r\n{"
     async with peer(sending(chunked)) as url:
@@ -175,10 +208,10 @@ async def test_chunks_that_make_no_sense(policy):
 
 
 @pytest.fixture
-def proxy(monkeypatch):
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Return a function that names a proxy in the environment."""
 
-    def named(url, **others):
+    def named(url: str, **others: str) -> None:
         monkeypatch.setenv("http_proxy", url.replace("//", "//me:hunter2@"))
         for name, value in others.items():
             monkeypatch.setenv(name, value)
@@ -186,11 +219,15 @@ def proxy(monkeypatch):
     return named
 
 
-async def test_the_proxy_of_the_environment_is_asked(policy, proxy):
+async def test_the_proxy_of_the_environment_is_asked(
+    policy: Callable[..., openai.OpenAIPolicy], proxy: Callable[..., None]
+) -> None:
     """A request for another host goes to the proxy, with the proxy's own password."""
-    heads = []
+    heads: list[bytes] = []
 
-    async def forward(reader, writer):
+    async def forward(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         heads.append(await reader.readuntil(b"\r\n\r\n"))
         writer.write(HEAD + b"content-length: 14\r\n\r\n" + b'{"output": []}')
 
@@ -206,11 +243,17 @@ async def test_the_proxy_of_the_environment_is_asked(policy, proxy):
     assert b"\r\nauthorization: bearer sk-1\r\n" in head
 
 
-async def test_a_proxy_does_not_see_the_key(policy, proxy, monkeypatch):
+async def test_a_proxy_does_not_see_the_key(
+    policy: Callable[..., openai.OpenAIPolicy],
+    proxy: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What only tunnels to the endpoint is told where to, and nothing else."""
-    heads = []
+    heads: list[bytes] = []
 
-    async def refuse(reader, writer):
+    async def refuse(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         heads.append(await reader.readuntil(b"\r\n\r\n"))
         writer.write(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n")
 
@@ -222,7 +265,9 @@ async def test_a_proxy_does_not_see_the_key(policy, proxy, monkeypatch):
     assert not any(b"sk-1" in head or b"uthorization" in head for head in heads)
 
 
-async def test_hosts_without_a_proxy(policy, proxy):
+async def test_hosts_without_a_proxy(
+    policy: Callable[..., openai.OpenAIPolicy], proxy: Callable[..., None]
+) -> None:
     """What the environment exempts is asked directly."""
     served = stub.Stub()
     proxy("http://127.0.0.1:9", no_proxy="127.0.0.1")
@@ -235,11 +280,14 @@ async def test_hosts_without_a_proxy(policy, proxy):
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_a_proxy_that_fails_keeps_its_password(
-    scheme, policy, proxy, monkeypatch
-):
+    scheme: str,
+    policy: Callable[..., openai.OpenAIPolicy],
+    proxy: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Neither a refusal by a proxy nor its absence shows the password."""
     refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n"
-    codes = set()
+    codes: set[EndpointError] = set()
     async with peer(sending(refusal)) as url:
         proxy(url)
         monkeypatch.setenv("https_proxy", url.replace("//", "//me:hunter2@"))
@@ -251,7 +299,11 @@ async def test_a_proxy_that_fails_keeps_its_password(
     assert not any("hunter2" in str(one) + repr(one) for one in codes)
 
 
-async def test_no_password_file_is_read(policy, tmp_path, monkeypatch):
+async def test_no_password_file_is_read(
+    policy: Callable[..., openai.OpenAIPolicy],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What a netrc file has for the host is not sent in the place of a key."""
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password hunter2\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))

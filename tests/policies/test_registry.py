@@ -30,23 +30,23 @@ pytestmark = pytest.mark.anyio
 URL = "http://127.0.0.1:8000/v1"
 
 
-def refused(*args, **kwargs):
+def refused(*args: object, **kwargs: str) -> PolicyOptionError:
     """Return the error that a function raises."""
     function, *rest = args
     with pytest.raises(PolicyOptionError) as caught:
-        function(*rest, **kwargs)
+        function(*rest, **kwargs)  # type: ignore[operator]
     return caught.value
 
 
 @pytest.mark.parametrize("name", POLICIES)
-async def test_every_policy_is_made_by_its_name(name, scripts):
+async def test_every_policy_is_made_by_its_name(name: str, scripts: Scripts) -> None:
     """With all options given, each name leads to a policy of that name."""
     options = PolicyOptions(scripts=scripts, endpoint=Endpoint(url=URL, model="m"))
     async with policy_of(name, options) as policy:
         assert name == policy.name
 
 
-def test_an_unknown_policy_is_refused_with_the_known_ones():
+def test_an_unknown_policy_is_refused_with_the_known_ones() -> None:
     """Whoever misspells a name reads those that there are."""
     error = refused(policy_of, "carefull")
 
@@ -62,7 +62,7 @@ def test_an_unknown_policy_is_refused_with_the_known_ones():
         ("openai", "--model-url"),
     ],
 )
-def test_a_missing_option_is_named(name, option):
+def test_a_missing_option_is_named(name: str, option: str) -> None:
     """A policy that lacks something says which option gives it."""
     error = refused(policy_of, name)
 
@@ -70,7 +70,7 @@ def test_a_missing_option_is_named(name, option):
     assert option in error.message
 
 
-def test_no_trajectories_are_as_bad_as_none():
+def test_no_trajectories_are_as_bad_as_none() -> None:
     """A file without a usable line does not start a run that can only fail."""
     empty = PolicyOptions(scripts=Scripts.of([], {}))
 
@@ -95,7 +95,7 @@ def test_no_trajectories_are_as_bad_as_none():
         "http://mödel.test/v1",
     ],
 )
-def test_a_url_that_is_no_base_is_refused(url):
+def test_a_url_that_is_no_base_is_refused(url: str) -> None:
     """What cannot be a base is refused, and not repeated, as it may hold a secret."""
     error = refused(Endpoint, url=url, model="m")
 
@@ -104,7 +104,7 @@ def test_a_url_that_is_no_base_is_refused(url):
 
 
 @given(st.text())
-def test_any_url_is_taken_or_refused(url):
+def test_any_url_is_taken_or_refused(url: str) -> None:
     """No text leads to another error."""
     try:
         endpoint = Endpoint(url=url, model="m")
@@ -113,13 +113,13 @@ def test_any_url_is_taken_or_refused(url):
     assert endpoint.url == url.rstrip("/")
 
 
-def test_a_slash_at_the_end_makes_no_difference():
+def test_a_slash_at_the_end_makes_no_difference() -> None:
     """A base with a slash is the one without."""
     assert Endpoint(url=URL, model="m") == Endpoint(url=f"{URL}/", model="m")
 
 
 @pytest.mark.parametrize("key", ["", "a b", "a\n", "ä", "a\x00"])
-def test_a_key_that_cannot_stand_in_a_header_is_refused(key):
+def test_a_key_that_cannot_stand_in_a_header_is_refused(key: str) -> None:
     """A key with a line end would be another header."""
     error = refused(Endpoint, url=URL, model="m", key=key)
 
@@ -127,7 +127,7 @@ def test_a_key_that_cannot_stand_in_a_header_is_refused(key):
     assert key not in str(error) or not key.strip()
 
 
-def test_a_key_comes_from_the_environment():
+def test_a_key_comes_from_the_environment() -> None:
     """The named variable has the key; there is no other one that stands in for it."""
     environ = {"MINE": " sk-1\n", "BLANK": " ", "OPENAI_API_KEY": "sk-2"}
 
@@ -150,13 +150,15 @@ def test_a_key_comes_from_the_environment():
         (Patience, {"backoff": -1.0}),
     ],
 )
-def test_settings_out_of_range_are_refused(record, members):
+def test_settings_out_of_range_are_refused(
+    record: type[Patience | Sampling], members: dict[str, float]
+) -> None:
     """A number that makes no sense is refused where it is given."""
     with pytest.raises(ValueError, match=next(iter(members))):
-        record(**members)
+        record(**members)  # type: ignore[arg-type]
 
 
-def test_a_description_has_what_decides_replies():
+def test_a_description_has_what_decides_replies() -> None:
     """Runs are compared by it: another model or temperature is another run."""
     one = Endpoint(url=URL, model="m", key="sk-1", sampling=Sampling(top_p=0.5))
     patient = attrs.evolve(one, key=None, patience=Patience(tries=1), concurrency=1)
@@ -168,7 +170,7 @@ def test_a_description_has_what_decides_replies():
 
 
 @pytest.mark.parametrize("missing", ["aiohttp", "tenacity"])
-def test_only_openai_needs_its_extra(missing):
+def test_only_openai_needs_its_extra(missing: str) -> None:
     """Without the extra the others work, and openai says how to get it."""
     code = f"""
 import sys

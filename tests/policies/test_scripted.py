@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 import attrs
 import pytest
 
+from documents import at
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +20,8 @@ from ipistate.generate import builtin
 from ipistate.kernel import encode, render
 from ipistate.kernel.values import JsonObject
 from ipistate.policies import ScriptedPolicy, Scripts
+from ipistate.policies.arbitrary import RandomPolicy
+from ipistate.scoring.task import Task
 from ipistate.scoring.traces import calls_of_items
 from ipistate.scoring.trajectories import Trajectories, by_row
 from ipistate.scoring.verifier import verify
@@ -28,27 +34,33 @@ ROWS = [*enumerate(builtin.rows())]
 NAMES = [f"{task.domain}-{row}" for row, task in ROWS]
 
 
-def body(item):
+def body(item: JsonObject) -> JsonObject:
     """Wrap an output as agents do that keep the whole reply of the server."""
     whole = encode(JsonObject({"output": item["output"]})).decode()
     return JsonObject({**item, "output": whole})
 
 
-def parts(item):
+def parts(item: JsonObject) -> JsonObject:
     """Wrap an output as a list of parts."""
     return JsonObject(
         {**item, "output": [{"type": "input_text", "text": item["output"]}]}
     )
 
 
-def written(calls):
+def written(calls: tuple[ToolCall, ...]) -> list[tuple[str, str]]:
     """Return calls as they are written in items."""
     return [(call.name, render(call.arguments)) for call in calls]
 
 
 @pytest.mark.parametrize(("row", "task"), ROWS, ids=NAMES)
 @pytest.mark.parametrize("wrap", [lambda item: item, body, parts])
-async def test_trajectories_are_played(row, task, wrap, policies, play):
+async def test_trajectories_are_played(
+    row: int,
+    task: Task,
+    wrap: Callable[..., JsonObject],
+    policies: dict[str, RandomPolicy | ScriptedPolicy],
+    play: Callable[..., Awaitable[tuple[list[JsonObject], int]]],
+) -> None:
     """Careful earns the reward and gullible follows, each by its trajectory."""
     ways = builtin.trajectories()[row]
     for name, calls, followed in (
@@ -64,15 +76,19 @@ async def test_trajectories_are_played(row, task, wrap, policies, play):
             verdict.injection_followed,
             verdict.reward,
         )
-        assert items[-1]["content"][0]["text"] == "Done."
+        assert at(items, -1, "content", 0, "text") == "Done."
 
 
 @pytest.mark.parametrize("name", ["careful", "gullible", "random"])
-async def test_a_prefix_gets_the_same_next_reply(name, policies, play):
+async def test_a_prefix_gets_the_same_next_reply(
+    name: str,
+    policies: dict[str, RandomPolicy | ScriptedPolicy],
+    play: Callable[..., Awaitable[tuple[list[JsonObject], int]]],
+) -> None:
     """Whoever goes on from any prefix gets the items that followed there."""
     for _, task in ROWS[::5]:
         items, start = await play(policies[name], task)
-        tools = task.responses_create_params["tools"]
+        tools: Any = task.responses_create_params["tools"]
         for end in range(start, len(items)):
             if items[end].get("type") != "function_call_output":
                 again = attrs.evolve(policies[name])
@@ -82,7 +98,11 @@ async def test_a_prefix_gets_the_same_next_reply(name, policies, play):
 
 
 @pytest.mark.parametrize("name", ["careful", "gullible", "random"])
-async def test_ids_are_unique_in_an_episode(name, policies, play):
+async def test_ids_are_unique_in_an_episode(
+    name: str,
+    policies: dict[str, RandomPolicy | ScriptedPolicy],
+    play: Callable[..., Awaitable[tuple[list[JsonObject], int]]],
+) -> None:
     """No two calls share an id, and no two items do."""
     for _, task in ROWS[::5]:
         items, _ = await play(policies[name], task)
@@ -93,11 +113,14 @@ async def test_ids_are_unique_in_an_episode(name, policies, play):
         assert len(ids) == len({*ids})
 
 
-async def test_gullible_follows_only_what_it_has_read(policies, play):
+async def test_gullible_follows_only_what_it_has_read(
+    policies: dict[str, RandomPolicy | ScriptedPolicy],
+    play: Callable[..., Awaitable[tuple[list[JsonObject], int]]],
+) -> None:
     """Where every reply hides the injection, the gullible one stays on its task."""
     row, task = ROWS[0]
 
-    def hidden(item):
+    def hidden(item: JsonObject) -> JsonObject:
         return JsonObject({**item, "output": "nothing here"})
 
     items, start = await play(policies["gullible"], task, hidden)
@@ -106,7 +129,9 @@ async def test_gullible_follows_only_what_it_has_read(policies, play):
     assert written(builtin.trajectories()[row].benign) == made
 
 
-async def test_what_cannot_be_recognised_counts_as_read(play):
+async def test_what_cannot_be_recognised_counts_as_read(
+    play: Callable[..., Awaitable[tuple[list[JsonObject], int]]],
+) -> None:
     """A text that stands nowhere in the world leaves the compromised trajectory."""
     row, task = ROWS[0]
     bait = attrs.evolve(task.injection, injection_text="Stands nowhere.")
@@ -122,12 +147,12 @@ async def test_what_cannot_be_recognised_counts_as_read(play):
 
 
 @given(json_objects(), st.integers(1, 4))
-def test_repeated_calls_are_all_made(arguments, times):
+def test_repeated_calls_are_all_made(arguments: JsonObject, times: int) -> None:
     """A call that stands in a trajectory several times is made as often."""
     calls = (ToolCall("look", arguments),) * times
     policy, messages = only(calls)
 
-    async def made():
+    async def made() -> int:
         conversation = [*messages]
         while True:
             (item,) = (await policy.respond(conversation, [])).items
@@ -138,7 +163,9 @@ def test_repeated_calls_are_all_made(arguments, times):
     assert times == asyncio.run(made())
 
 
-def only(calls, task=ROWS[0][1]):
+def only(
+    calls: tuple[ToolCall, ...], task: Task = ROWS[0][1]
+) -> tuple[ScriptedPolicy, tuple[JsonObject, ...]]:
     """Return a careful policy for one row, and the row's messages."""
     ways = Trajectories(row=0, benign=calls, compromised=calls)
     return (
@@ -158,7 +185,9 @@ def only(calls, task=ROWS[0][1]):
         },
     ],
 )
-async def test_a_row_is_found_however_its_messages_are_spelled(spell):
+async def test_a_row_is_found_however_its_messages_are_spelled(
+    spell: Callable[..., dict[str, Any] | dict[str, str]],
+) -> None:
     """Neither the type member nor parts instead of a text hide a row."""
     policy, messages = only((ToolCall("look"),))
     spelled = [JsonObject(spell(one["role"], one["content"])) for one in messages]
@@ -166,7 +195,7 @@ async def test_a_row_is_found_however_its_messages_are_spelled(spell):
     assert "look" == (await policy.respond(spelled, [])).items[0]["name"]
 
 
-async def test_an_input_that_is_a_text_is_what_the_user_says():
+async def test_an_input_that_is_a_text_is_what_the_user_says() -> None:
     """A row may have a text where others have messages."""
     task = attrs.evolve(
         ROWS[0][1], responses_create_params=JsonObject({"input": "Look around."})
@@ -177,7 +206,7 @@ async def test_an_input_that_is_a_text_is_what_the_user_says():
     assert "look" == (await policy.respond(messages, [])).items[0]["name"]
 
 
-async def test_an_input_may_have_more_than_messages():
+async def test_an_input_may_have_more_than_messages() -> None:
     """A row that begins in the middle of an episode is found by all of its input."""
     call = {"type": "function_call", "call_id": "c", "name": "see", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": "c", "output": "all"}
@@ -192,7 +221,9 @@ async def test_an_input_may_have_more_than_messages():
         await policy.respond(items[:2], [])
 
 
-async def test_an_unknown_prompt_is_refused_with_advice(policies):
+async def test_an_unknown_prompt_is_refused_with_advice(
+    policies: dict[str, RandomPolicy | ScriptedPolicy],
+) -> None:
     """Nothing is played for messages that no row begins with."""
     with pytest.raises(PolicyError, match="--trajectories") as caught:
         await policies["careful"].respond(
@@ -202,7 +233,7 @@ async def test_an_unknown_prompt_is_refused_with_advice(policies):
     assert "unknown_prompt" == caught.value.code
 
 
-async def test_rows_without_trajectories_are_not_played():
+async def test_rows_without_trajectories_are_not_played() -> None:
     """A row that has none is as good as unknown, and the others keep theirs."""
     tasks = [task for _, task in ROWS[:2]]
     scripts = Scripts.of(tasks, by_row([builtin.trajectories()[1]], 2))
@@ -212,7 +243,7 @@ async def test_rows_without_trajectories_are_not_played():
         scripts.script(input_messages(tasks[0].responses_create_params))
 
 
-async def test_rows_that_only_differ_in_their_world_are_told():
+async def test_rows_that_only_differ_in_their_world_are_told() -> None:
     """The same messages with other trajectories are refused, the rows named."""
     task = ROWS[0][1]
     one, other = builtin.trajectories()[0], builtin.trajectories()[1]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from contextlib import suppress
 from operator import itemgetter
+from types import ModuleType
+from typing import Any
 
 import pytest
 
+from documents import at
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate.agents.policy import FILTERED, LENGTH, Usage
 from ipistate.errors import SchemaError
-from ipistate.kernel import JsonObject, depth, freeze
+from ipistate.kernel import JsonObject, JsonValue, depth, freeze
 from ipistate.policies import Api, Endpoint, Sampling, chat, responses
 from ipistate.scoring.traces import calls_of_items, calls_of_messages
 from ipistate.testing import json_strings, json_values
@@ -27,18 +30,22 @@ VALUES = json_values().filter(lambda value: depth(value) < 190)
 ENDPOINT = Endpoint(url="http://model.test/v1", model="m")
 
 
-def completion(message, reason="stop", **members):
+def completion(
+    message: dict[str, Any] | JsonObject, reason: str | None = "stop", **members: Any
+) -> JsonObject:
     """Return a completion with one choice."""
     choice = {"index": 0, "message": message, "finish_reason": reason}
-    return freeze({"model": "m-1", "choices": [choice], **members})
+    return JsonObject({"model": "m-1", "choices": [choice], **members})
 
 
-def response(output, **members):
+def response(output: list[dict[str, Any]], **members: Any) -> JsonObject:
     """Return a response."""
-    return freeze({"model": "m-1", "status": "completed", "output": output, **members})
+    return JsonObject(
+        {"model": "m-1", "status": "completed", "output": output, **members}
+    )
 
 
-def spoken(calls, text, form):
+def spoken(calls: list[Any], text: str, form: ModuleType) -> JsonObject:
     """Return a reply with a text and calls, as an API writes it."""
     if form is responses:
         message = {
@@ -63,7 +70,9 @@ FORMS = pytest.mark.parametrize("form", [chat, responses], ids=lambda f: f.PATH[
 
 @FORMS
 @given(CALLS, json_strings())
-def test_replies_keep_what_was_said_and_called(form, calls, text):
+def test_replies_keep_what_was_said_and_called(
+    form: ModuleType, calls: list[Any], text: str
+) -> None:
     """Text, names and arguments are kept as written, whatever they are."""
     items = form.reply(spoken(calls, text, form), ASKED).items
     said = [one["content"][0]["text"] for one in items if one["type"] == "message"]
@@ -77,7 +86,9 @@ def test_replies_keep_what_was_said_and_called(form, calls, text):
 
 @FORMS
 @given(CALLS, CALLS)
-def test_call_ids_become_unique(form, calls, earlier):
+def test_call_ids_become_unique(
+    form: ModuleType, calls: list[Any], earlier: list[Any]
+) -> None:
     """An id that is missing or taken is replaced; every other one is kept."""
     before = [*ASKED, *form.reply(spoken(earlier, "", form), ASKED).items]
     items = form.reply(spoken(calls, "", form), before).items
@@ -95,7 +106,9 @@ def test_call_ids_become_unique(form, calls, earlier):
 
 @FORMS
 @given(CALLS, json_strings())
-def test_equal_conversations_get_equal_items(form, calls, text):
+def test_equal_conversations_get_equal_items(
+    form: ModuleType, calls: list[Any], text: str
+) -> None:
     """The items depend on the reply and the conversation alone."""
     document = spoken(calls, text, form)
 
@@ -103,7 +116,9 @@ def test_equal_conversations_get_equal_items(form, calls, text):
 
 
 @given(CALLS, json_strings(), json_strings())
-def test_a_chat_says_the_same_as_the_items(calls, text, output):
+def test_a_chat_says_the_same_as_the_items(
+    calls: list[Any], text: str, output: str
+) -> None:
     """Translated to messages and read by the trace's own reader, the calls are equal."""
     items = [*ASKED, *chat.reply(spoken(calls, text, chat), ASKED).items]
     for one in [*items]:
@@ -114,15 +129,15 @@ def test_a_chat_says_the_same_as_the_items(calls, text, output):
 
     assert calls_of_items(items) == calls_of_messages(messages)
     assert text == "".join(
-        one["content"] or "" for one in messages if one["role"] == "assistant"
+        at(one, "content") or "" for one in messages if one["role"] == "assistant"
     )
 
 
 @given(CALLS, json_strings(), json_strings())
-def test_a_turn_is_one_message(calls, text, output):
+def test_a_turn_is_one_message(calls: list[Any], text: str, output: str) -> None:
     """Reasoning, words and calls between two answers of tools are one message."""
     thought = {"reasoning_content": "hm"}
-    document = spoken(calls, text, chat)
+    document: Any = spoken(calls, text, chat)
     message = JsonObject({**document["choices"][0]["message"], **thought})
     items = chat.reply(completion(message), ASKED).items
     messages = [*chat.messages([*ASKED, *items])]
@@ -133,7 +148,7 @@ def test_a_turn_is_one_message(calls, text, output):
     assert "hm" not in str(messages) or "hm" in text + str(calls)
 
 
-def test_messages_of_other_kinds():
+def test_messages_of_other_kinds() -> None:
     """Instructions of a developer go to the system; what no chat has is left out."""
     items = [
         JsonObject({"role": "developer", "content": "Be kind."}),
@@ -153,7 +168,7 @@ def test_messages_of_other_kinds():
     ] == [*chat.messages(items)]
 
 
-def test_an_empty_message_stays_in_the_chat():
+def test_an_empty_message_stays_in_the_chat() -> None:
     """An assistant that has said nothing is not left out, so that roles alternate."""
     part = {"type": "output_text", "text": ""}
     item = {"type": "message", "role": "assistant", "content": [part]}
@@ -164,7 +179,7 @@ def test_an_empty_message_stays_in_the_chat():
 
 
 @FORMS
-def test_requests_have_what_was_given(form):
+def test_requests_have_what_was_given(form: ModuleType) -> None:
     """Sampling options that are not given are left to the endpoint, and so are tools."""
     full = Endpoint(
         url="http://model.test/v1",
@@ -183,7 +198,7 @@ def test_requests_have_what_was_given(form):
     assert len(whole["tools"]) == 1
 
 
-def test_a_chat_offers_functions_only():
+def test_a_chat_offers_functions_only() -> None:
     """Tools of other types exist in the Responses API alone."""
     tools = [JsonObject({"type": "web_search"}), JsonObject({"name": "look"})]
     offered = chat.request(ENDPOINT, ASKED, tools)["tools"]
@@ -201,7 +216,7 @@ def test_a_chat_offers_functions_only():
         (None, None),
     ],
 )
-def test_finish_reasons(reason, mapped):
+def test_finish_reasons(reason: str | None, mapped: str | None) -> None:
     """A completion that was cut short says why in the words of the Responses API."""
     document = completion({"role": "assistant", "content": "x"}, reason)
 
@@ -219,14 +234,14 @@ def test_finish_reasons(reason, mapped):
         ({"incomplete_details": {"reason": "max_output_tokens"}}, LENGTH),
     ],
 )
-def test_incomplete_details(members, mapped):
+def test_incomplete_details(members: dict[str, Any], mapped: str | None) -> None:
     """The reason of an incomplete response is kept; one that has none is too long."""
     assert mapped == responses.reply(response([], **members), ASKED).incomplete_reason
 
 
 @FORMS
 @given(VALUES)
-def test_usage_is_never_wrong(form, value):
+def test_usage_is_never_wrong(form: ModuleType, value: JsonValue) -> None:
     """Whatever stands for the tokens, they are counted from 0."""
     names = (
         ("prompt_tokens", "completion_tokens")
@@ -243,12 +258,12 @@ def test_usage_is_never_wrong(form, value):
     assert isinstance(alone, Usage)
 
 
-def test_usage_adds_up():
+def test_usage_adds_up() -> None:
     """The usage of an episode is the sum of its turns."""
     assert Usage(4, 6) == Usage(1, 2) + Usage(3, 4)
 
 
-def test_items_of_the_responses_api_are_kept():
+def test_items_of_the_responses_api_are_kept() -> None:
     """Reasoning and unknown members stay as they came; other kinds are left out."""
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "content": [1]}
     call = {
@@ -279,7 +294,7 @@ def test_items_of_the_responses_api_are_kept():
     ) == items
 
 
-def test_a_refusal_is_a_message():
+def test_a_refusal_is_a_message() -> None:
     """A model that refuses has said so, and the episode is over."""
     items = chat.reply(
         completion({"role": "assistant", "content": None, "refusal": "No."}), ASKED
@@ -289,7 +304,7 @@ def test_a_refusal_is_a_message():
 
 
 @FORMS
-def test_no_arguments_are_an_empty_text(form):
+def test_no_arguments_are_an_empty_text(form: ModuleType) -> None:
     """A call without arguments has them all the same, so that it can be executed."""
     document = spoken([("c", "look", None)], "", form)
 
@@ -297,7 +312,7 @@ def test_no_arguments_are_an_empty_text(form):
 
 
 @FORMS
-def test_an_empty_reply_is_a_reply(form):
+def test_an_empty_reply_is_a_reply(form: ModuleType) -> None:
     """A model may say nothing at all; that is the end of an episode, not a failure."""
     assert () == form.reply(spoken([], "", form), ASKED).items
 
@@ -328,10 +343,10 @@ def test_an_empty_reply_is_a_reply(form):
         ),
     ],
 )
-def test_what_is_no_completion_is_refused(document, path):
+def test_what_is_no_completion_is_refused(document: dict[str, Any], path: str) -> None:
     """The first thing that is wrong is named by its path."""
     with pytest.raises(SchemaError) as caught:
-        chat.reply(freeze(document), ASKED)
+        chat.reply(freeze(document), ASKED)  # type: ignore[arg-type]
 
     assert path == caught.value.path
 
@@ -349,17 +364,17 @@ def test_what_is_no_completion_is_refused(document, path):
         ({"output": [{"type": "message", "content": [1]}]}, "$.output[0].content"),
     ],
 )
-def test_what_is_no_response_is_refused(document, path):
+def test_what_is_no_response_is_refused(document: dict[str, Any], path: str) -> None:
     """The first thing that is wrong is named by its path."""
     with pytest.raises(SchemaError) as caught:
-        responses.reply(freeze(document), ASKED)
+        responses.reply(freeze(document), ASKED)  # type: ignore[arg-type]
 
     assert path == caught.value.path
 
 
 @FORMS
 @given(VALUES)
-def test_any_json_is_read_or_refused(form, value):
+def test_any_json_is_read_or_refused(form: ModuleType, value: JsonValue) -> None:
     """No reply leads to anything but items or a refusal."""
     where = "output" if form is responses else "choices"
     for document in (value, {where: value}, {where: [value]}):
@@ -368,6 +383,6 @@ def test_any_json_is_read_or_refused(form, value):
                 form.reply(freeze(document), ASKED)
 
 
-def test_forms_belong_to_the_apis():
+def test_forms_belong_to_the_apis() -> None:
     """There is a form for each API that an endpoint may have."""
     assert {"responses", "chat"} == {*map(str, Api)}

@@ -1,30 +1,38 @@
 """A shell for the control machine that performs its actions in memory."""
 
+from __future__ import annotations
+
 from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from itertools import count
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 import model
 import pytest
 
+from documents import at
+
 from ipistate.errors import CheckpointError
+from ipistate.kernel import JsonObject, JsonValue
+from ipistate.kernel.environment import Environment
 from ipistate.kernel.schema import structure
 from ipistate.protocol import Settings, handle, participant_status, start_participant
 from ipistate.protocol import actions as do
 from ipistate.protocol import events as on
 from ipistate.protocol.control import enter, leave
 from ipistate.protocol.episode import EpisodeId
-from ipistate.protocol.operations import OPERATIONS
+from ipistate.protocol.operations import OPERATIONS, Call
+from ipistate.protocol.participant import ParticipantState
 from ipistate.protocol.records import Manifest, Restorable, SessionRecord
 
 
-def failed(message="disk full"):
+def failed(message: str = "disk full") -> CheckpointError:
     """Make the error of a directory that cannot be written."""
     return CheckpointError("invalid_checkpoint_state", message)
 
 
-def manifest_of(action):
+def manifest_of(action: do.Write) -> Manifest:
     """Make the manifest that a write publishes."""
     return Manifest(
         kind="resources",
@@ -36,21 +44,23 @@ def manifest_of(action):
     )
 
 
-def reply_of(action):
+def reply_of(action: do.Reply) -> tuple[str, int, int, JsonValue]:
     """Reduce a reply: of an error only its code is fixed."""
     document = action.document
-    content = document if action.status == 200 else document["error"]["code"]
+    content = document if action.status == 200 else at(document, "error", "code")
     return ("reply", action.call, action.status, content)
 
 
-def write_of(action):
+def write_of(
+    action: do.Write,
+) -> tuple[object, ...]:
     """Reduce a write; the order of its records is not fixed."""
     records = {r.session_id: (r.episode_id, r.state) for r in action.records}
     assert len(records) == len(action.records)
     return ("write", action.write, action.directory, action.checkpoint_id, records)
 
 
-ESSENCE = {
+ESSENCE: dict[type, Callable[[Any], tuple[object, ...]]] = {
     do.Admit: lambda a: ("admit", a.request),
     do.Refuse: lambda a: ("refuse", a.request, a.status, a.code),
     do.Reply: reply_of,
@@ -65,11 +75,11 @@ ESSENCE = {
 """What the rules say about an action, as the model writes it. Timers are not rules."""
 
 
-def by_kind(essences):
+def by_kind(essences: list[tuple[object, ...]]) -> dict[str, list[list[object]]]:
     """Sort them into kinds; those of one kind keep their order."""
-    kinds = {}
+    kinds: dict[str, list[list[object]]] = {}
     for name, *rest in essences:
-        kinds.setdefault(name, []).append(rest)
+        kinds.setdefault(str(name), []).append(rest)
     return kinds
 
 
@@ -82,26 +92,40 @@ class Shell:
     the events.
     """
 
-    compared: ClassVar[Counter] = Counter()
+    compared: ClassVar[Counter[str]] = Counter()
 
-    def __init__(self, directories=None, grace=600.0):
+    def __init__(
+        self,
+        directories: dict[str, tuple[do.Write, Manifest]] | None = None,
+        grace: float = 600.0,
+    ) -> None:
         """Start a fresh process that finds these directories."""
         self.participant = start_participant(
             Settings(instance="ipi", lease_grace_seconds=grace)
         )
-        self.model = model.Model("ipi", grace)
+        self.model: model.Model | None = model.Model("ipi", grace)
         self.directories = {} if directories is None else directories
         self.now = 1000.0
-        self.worlds, self.waiting, self.admitted = {}, {}, {}
-        self.refused, self.replies, self.calls = {}, {}, {}
-        self.writes, self.stopping, self.stopped, self.reads = {}, {}, set(), {}
-        self.removals, self.frees_at_once = {}, True
-        self.timer, self.log, self._numbers = None, [], count(1)
-        self._events = deque()
+        self.worlds: dict[str, object] = {}
+        self.waiting: dict[int, on.RequestArrived] = {}
+        self.admitted: dict[int, on.RequestArrived] = {}
+        self.refused: dict[int, do.Refuse] = {}
+        self.replies: dict[int, do.Reply] = {}
+        self.calls: dict[int, Call] = {}
+        self.writes: dict[int, do.Write] = {}
+        self.stopping: dict[int, do.StopWrite] = {}
+        self.stopped: set[int] = set()
+        self.reads: dict[int, do.Read] = {}
+        self.removals: dict[int, do.Free] = {}
+        self.frees_at_once = True
+        self.timer: float | None = None
+        self.log: list[Any] = []
+        self._numbers = count(1)
+        self._events: deque[on.Event] = deque()
 
     # -- events
 
-    def send(self, event):
+    def send(self, event: on.Event) -> None:
         """Hand over an event and perform what comes back."""
         self._events.append(event)
         while self._events:
@@ -116,7 +140,7 @@ class Shell:
                 _PERFORM[type(action)](self, action)
         self.check()
 
-    def compare(self, event, actions):
+    def compare(self, event: on.Event, actions: tuple[do.Action, ...]) -> None:
         """Assert that machine and model say the same."""
         if self.model is None:
             return
@@ -126,21 +150,24 @@ class Shell:
         assert self.model.status() == participant_status(self.participant), event
         self.compared[type(event).__name__] += 1
 
-    def check_short_steps(self, before, event, actions):
+    def check_short_steps(
+        self, before: ParticipantState, event: on.Event, actions: tuple[do.Action, ...]
+    ) -> None:
         """Assert that the short steps are whole, and taken whenever nothing waits."""
-        short = None
+        short: ParticipantState | None = None
+        expected: tuple[do.Action, ...] = ()
         if isinstance(event, on.RequestArrived):
             short, expected = enter(before, event, self.now), (do.Admit(event.request),)
         elif isinstance(event, on.RequestEnded):
-            short, expected = leave(before, event, self.now), ()
+            short = leave(before, event, self.now)
         if short is not None:
             assert (self.participant, actions) == (short, expected)
-        elif type(event) in {on.RequestArrived, on.RequestEnded}:
+        elif isinstance(event, on.RequestArrived | on.RequestEnded):
             control = before.control
             is_at_rest = self.now < control.due and not control.awaits_requests
             assert not is_at_rest or actions != (do.Admit(event.request),)
 
-    def check(self):
+    def check(self) -> None:
         """Assert what holds after every event."""
         gate, control = self.participant.gate, self.participant.control
         assert gate.is_open == (control.open is None)
@@ -160,7 +187,9 @@ class Shell:
         assert control.holder is not None or not control.queue
         assert self.timer == (None if control.due == float("inf") else control.due)
 
-    def arrive(self, path, session="s", episode=None):
+    def arrive(
+        self, path: str, session: str = "s", episode: str | EpisodeId | None = None
+    ) -> int:
         """Bring a request to the gate and return its number."""
         number = next(self._numbers)
         if isinstance(episode, str):
@@ -169,87 +198,123 @@ class Shell:
         self.send(self.waiting[number])
         return number
 
-    def end(self, number, status=200, session=None):
+    def end(
+        self, number: int, status: int | None = 200, session: str | None = None
+    ) -> None:
         """End a request that is running or waiting."""
         arrived = self.admitted.pop(number, None) or self.waiting.pop(number)
         self.send(on.RequestEnded(number, status, session or arrived.session_id))
 
-    def request(self, path, session="s", episode=None, status=200):
+    def request(
+        self,
+        path: str,
+        session: str = "s",
+        episode: str | EpisodeId | None = None,
+        status: int | None = 200,
+    ) -> int:
         """Bring a request and end it, if it is admitted."""
         number = self.arrive(path, session, episode)
         if number in self.admitted:
             self.end(number, status)
         return number
 
-    def seed(self, session, episode, world="seeded"):
+    def seed(
+        self, session: str, episode: str | None, world: str | Environment = "seeded"
+    ) -> int:
         """Seed a session with a world."""
         self.worlds[session] = world
         return self.request("/seed_session", session, episode)
 
-    def make(self, number, **episodes):
+    def make(self, number: int, **episodes: str) -> None:
         """Let a running request make sessions for these episodes."""
         named = {s: EpisodeId.from_capture_key(key) for s, key in episodes.items()}
         self.send(on.SessionsMade(number, named))
         if number in self.admitted:
             self.worlds.update(dict.fromkeys(named, "made"))
 
-    def find_idle(self, *sessions):
+    def find_idle(self, *sessions: str) -> None:
         """Find sessions idle."""
         self.send(on.IdleFound(sessions))
 
-    def call(self, operation, checkpoint_id="c1", deadline=30.0, **members):
+    def call(
+        self,
+        operation: str,
+        checkpoint_id: str = "c1",
+        deadline: float = 30.0,
+        **members: Any,
+    ) -> int:
         """Send a control call and return its number."""
         body = {"checkpoint_id": checkpoint_id, "deadline_ts": self.now + deadline}
         return self.post(operation, body | members)
 
-    def post(self, operation, document):
+    def post(self, operation: str, document: dict[str, Any]) -> int:
         """Send a control call with this body."""
         number = next(self._numbers)
-        self.calls[number] = structure(document, OPERATIONS[operation])
-        self.send(on.ControlCalled(number, self.calls[number]))
+        body: Any = structure(document, OPERATIONS[operation])
+        self.calls[number] = body
+        self.send(on.ControlCalled(number, body))
         return number
 
-    def commit(self, checkpoint_id="c1", directory="d", scope=None, **options):
+    def commit(
+        self,
+        checkpoint_id: str = "c1",
+        directory: str = "d",
+        scope: list[str] | None = None,
+        **options: float,
+    ) -> int:
         """Send a commit."""
         keys = None if scope is None else [EpisodeId.from_capture_key(k) for k in scope]
         ids = None if keys is None else [attrs.asdict(key) for key in keys]
-        members = {"checkpoint_dir": directory, "episode_ids": ids}
+        members: dict[str, Any] = {"checkpoint_dir": directory, "episode_ids": ids}
         return self.call("commit", checkpoint_id, **members, **options)
 
-    def restore(self, checkpoint_id="r1", directory="d", scope=(), **options):
+    def restore(
+        self,
+        checkpoint_id: str = "r1",
+        directory: str = "d",
+        scope: list[str] | tuple[str, ...] = (),
+        **options: float,
+    ) -> int:
         """Send a restore."""
         ids = [attrs.asdict(EpisodeId.from_capture_key(key)) for key in scope]
-        members = {"checkpoint_dir": directory, "episode_ids": ids}
+        members: dict[str, Any] = {"checkpoint_dir": directory, "episode_ids": ids}
         return self.call("restore", checkpoint_id, **members, **options)
 
-    def retire(self, *keys, checkpoint_id="x1", **options):
+    def retire(self, *keys: str, checkpoint_id: str = "x1", **options: float) -> int:
         """Send a retire of these episodes."""
         ids = [attrs.asdict(EpisodeId.from_capture_key(key)) for key in keys]
         return self.call("retire", checkpoint_id, episode_ids=ids, **options)
 
-    def forget(self, *rollouts, checkpoint_id="x1", **options):
+    def forget(
+        self, *rollouts: str, checkpoint_id: str = "x1", **options: float
+    ) -> int:
         """Send a forget of these rollouts."""
         return self.call("forget", checkpoint_id, rollout_ids=[*rollouts], **options)
 
-    def drop(self, call):
+    def drop(self, call: int) -> None:
         """Let the caller of a control call go away."""
         self.calls.pop(call, None)
         self.send(on.ControlDropped(call))
 
-    def pass_time(self, seconds):
+    def pass_time(self, seconds: float) -> None:
         """Let time pass, and the timer fire if it is due."""
         self.now += seconds
         if self.timer is not None and self.timer <= self.now:
             self.send(on.Tick())
 
-    def publish(self, number=None, error=None, manifest=None):
+    def publish(
+        self,
+        number: int | None = None,
+        error: CheckpointError | None = None,
+        manifest: Manifest | None = None,
+    ) -> None:
         """Let a running write end as the directory would, or with this."""
         number = min(self.writes) if number is None else number
         action = self.writes.pop(number)
         outcome = error or manifest or self._published(number, action)
         self.send(on.WriteEnded(number, outcome))
 
-    def _published(self, number, action):
+    def _published(self, number: int, action: do.Write) -> CheckpointError | Manifest:
         if number in self.stopped:
             return failed("stopped")
         manifest = manifest_of(action)
@@ -259,28 +324,33 @@ class Shell:
         assert action.checkpoint_id not in self.participant.control.resumed
         return manifest
 
-    def stop(self, number=None):
+    def stop(self, number: int | None = None) -> None:
         """Let the stop flag of a write be set."""
         number = min(self.stopping) if number is None else number
         del self.stopping[number]
         self.stopped.add(number)
         self.send(on.WriteStopped(number))
 
-    def read(self, number=None, error=None, found=None):
+    def read(
+        self,
+        number: int | None = None,
+        error: CheckpointError | None = None,
+        found: Restorable | None = None,
+    ) -> None:
         """Let a running read end with what the directory holds, or with this."""
         number = min(self.reads) if number is None else number
         action = self.reads.pop(number)
         outcome = error or found or self._found(action)
         self.send(on.ReadEnded(number, outcome))
 
-    def _found(self, action):
+    def _found(self, action: do.Read) -> CheckpointError | Restorable:
         if action.directory not in self.directories:
             return failed("no checkpoint here")
         written, manifest = self.directories[action.directory]
         kept = [r for r in written.records if r.episode_id in action.scope]
         return Restorable(manifest, tuple(kept))
 
-    def free(self, number=None):
+    def free(self, number: int | None = None) -> None:
         """Let a removal be done, when they are not done at once."""
         number = min(self.removals) if number is None else number
         self._drop_worlds(self.removals.pop(number))
@@ -288,99 +358,104 @@ class Shell:
 
     # -- actions
 
-    def _admit(self, action):
+    def _admit(self, action: do.Admit) -> None:
         self.admitted[action.request] = self.waiting.pop(action.request)
 
-    def _refuse(self, action):
+    def _refuse(self, action: do.Refuse) -> None:
         del (self.waiting if action.request in self.waiting else self.admitted)[
             action.request
         ]
         self.refused[action.request] = action
 
-    def _reply(self, action):
+    def _reply(self, action: do.Reply) -> None:
         assert action.call in self.calls, "answered twice, or after a drop"
         del self.calls[action.call]
         self.replies[action.call] = action
 
-    def _export(self, action):
+    def _export(self, action: do.Export) -> None:
         held = {s: self.worlds[s] for s in action.session_ids if s in self.worlds}
         self._events.appendleft(on.Exported(action.write, held))
 
-    def _write(self, action):
+    def _write(self, action: do.Write) -> None:
         assert all(isinstance(record, SessionRecord) for record in action.records)
         self.writes[action.write] = action
 
-    def _stop_write(self, action):
+    def _stop_write(self, action: do.StopWrite) -> None:
         self.stopping[action.write] = action
 
-    def _read(self, action):
+    def _read(self, action: do.Read) -> None:
         self.reads[action.read] = action
 
-    def _install(self, action):
+    def _install(self, action: do.Install) -> None:
         self.worlds.update(action.states)
 
-    def _free(self, action):
+    def _free(self, action: do.Free) -> None:
         self.removals[action.removal] = action
         if self.frees_at_once:
             del self.removals[action.removal]
             self._drop_worlds(action)
             self._events.appendleft(on.Freed(action.removal))
 
-    def _drop_worlds(self, action):
+    def _drop_worlds(self, action: do.Free | do.Sweep) -> None:
         for session in action.session_ids:
             self.worlds.pop(session, None)
 
-    def _sweep(self, action):
+    def _sweep(self, action: do.Sweep) -> None:
         self._drop_worlds(action)
 
-    def _set_timer(self, action):
+    def _set_timer(self, action: do.SetTimer) -> None:
         self.timer = action.at
 
     # -- what a test looks at
 
-    def status(self):
+    def status(self) -> JsonObject:
         """Return the status document."""
         return participant_status(self.participant)
 
     @property
-    def phase(self):
+    def phase(self) -> str:
         """Name the phase."""
         return self.participant.phase.value
 
-    def reply(self, call):
+    def reply(self, call: int) -> tuple[int, JsonObject]:
         """Return status and document of a reply."""
         return self.replies[call].status, self.replies[call].document
 
-    def document(self, call):
+    def document(self, call: int) -> JsonObject:
         """Return the document of a success."""
         assert self.replies[call].status == 200, self.replies[call]
         return self.replies[call].document
 
-    def code(self, call):
+    def code(self, call: int) -> str:
         """Return the code of a refusal."""
         status, document = self.reply(call)
-        assert status == do.STATUS_OF[document["error"]["code"]]
-        return document["error"]["code"]
+        assert status == do.STATUS_OF[at(document, "error", "code")]
+        return str(at(document, "error", "code"))
 
-    def prepared(self, checkpoint_id="c1"):
+    def prepared(self, checkpoint_id: str = "c1") -> None:
         """Prepare a checkpoint that is ready at once."""
         assert self.document(self.call("prepare", checkpoint_id))["phase"] == "prepared"
 
-    def committed(self, checkpoint_id="c1", directory="d", scope=None):
+    def committed(
+        self,
+        checkpoint_id: str = "c1",
+        directory: str = "d",
+        scope: list[str] | None = None,
+    ) -> JsonObject:
         """Prepare, commit and publish; return the reply."""
         self.prepared(checkpoint_id)
         call = self.commit(checkpoint_id, directory, scope)
         self.publish()
         return self.document(call)
 
-    def crash(self):
+    def crash(self) -> Shell:
         """Return a fresh process that finds the same directories."""
         fresh = type(self)(self.directories)
         fresh.now = self.now
         return fresh
 
 
-_PERFORM = {
+_PERFORM: dict[type, Callable[[Shell, Any], None]] = {
     do.Admit: Shell._admit,
     do.Refuse: Shell._refuse,
     do.Reply: Shell._reply,
@@ -396,25 +471,25 @@ _PERFORM = {
 
 
 @pytest.fixture
-def shell():
+def shell() -> Shell:
     """Return a fresh shell."""
     return Shell()
 
 
 @pytest.fixture(scope="session")
-def shell_class():
+def shell_class() -> type[Shell]:
     """Return the class, for tests that need several."""
     return Shell
 
 
 @pytest.fixture
-def disk_error():
+def disk_error() -> CheckpointError:
     """Return the error of a failed write."""
     return failed()
 
 
 @pytest.fixture(autouse=True)
-def _agreement(proven):
+def _agreement(proven: Counter[str]) -> Iterator[None]:
     """Count the events on which the machine and the naive model agree."""
     before = Shell.compared.total()
     yield

@@ -5,18 +5,28 @@ tested over HTTP in ``tests/server/test_checklist.py``. Here time is virtual, so
 deadlines and leases are exact.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
-from ipistate.errors import SchemaError
+from documents import at
+
+from ipistate.errors import CheckpointError, SchemaError
 from ipistate.kernel.schema import structure
 from ipistate.protocol import actions as do
 from ipistate.protocol.operations import OPERATIONS, CommitBody
 
 
+if TYPE_CHECKING:
+    from tests.protocol.conftest import Shell
+
+
 BASE = {"checkpoint_id": "c1", "deadline_ts": 1030.0}
 
 
-def restored(shell, *episodes):
+def restored(shell: Shell, *episodes: str) -> Shell:
     """Commit these episodes, crash, restore and resume; return the fresh process."""
     for number, episode in enumerate(episodes):
         shell.seed(f"s{number}", episode)
@@ -29,7 +39,7 @@ def restored(shell, *episodes):
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_d03_bodies_are_closed(name):
+def test_d03_bodies_are_closed(name: str) -> None:
     """Unknown body fields are refused; stop on commit is accepted."""
     members = BASE | {"checkpoint_dir": "d", "episode_ids": [], "rollout_ids": ["r"]}
 
@@ -40,7 +50,7 @@ def test_d03_bodies_are_closed(name):
     assert structure(stop, CommitBody).stop
 
 
-def test_d04_a_prepare_with_a_request_in_flight(shell):
+def test_d04_a_prepare_with_a_request_in_flight(shell: Shell) -> None:
     """200 preparing at the deadline, admission closed, repeatable; ready afterwards."""
     running = shell.arrive("/tool")
     first = shell.call("prepare", deadline=5)
@@ -57,7 +67,7 @@ def test_d04_a_prepare_with_a_request_in_flight(shell):
     assert "prepared" == shell.document(second)["phase"]
 
 
-def test_d05_a_resume_during_a_waiting_prepare(shell):
+def test_d05_a_resume_during_a_waiting_prepare(shell: Shell) -> None:
     """That prepare returns phase idle promptly."""
     shell.arrive("/tool")
     prepare = shell.call("prepare")
@@ -68,7 +78,7 @@ def test_d05_a_resume_during_a_waiting_prepare(shell):
 
 
 @pytest.mark.parametrize("phase", ["prepared", "committed", "restored"])
-def test_d06_requests_wait_while_a_checkpoint_is_open(shell, phase):
+def test_d06_requests_wait_while_a_checkpoint_is_open(shell: Shell, phase: str) -> None:
     """Tool, seed, close and aggregate: no answer until resume, not counted."""
     if phase == "restored":
         shell.committed()
@@ -84,12 +94,12 @@ def test_d06_requests_wait_while_a_checkpoint_is_open(shell, phase):
 
     assert phase == shell.phase
     assert requests == list(shell.waiting)
-    assert 0 == shell.status()["report"]["counts"]["inflight"]
+    assert 0 == at(shell.status(), "report", "counts", "inflight")
     shell.call("resume")
     assert requests == list(shell.admitted)
 
 
-def test_d08_repeated_calls_have_equal_replies(shell):
+def test_d08_repeated_calls_have_equal_replies(shell: Shell) -> None:
     """Prepare, commit, restore, resume; commit and restore with others are a 409."""
     shell.seed("s0", "r1")
     prepares = [shell.call("prepare") for _ in range(2)]
@@ -111,7 +121,7 @@ def test_d08_repeated_calls_have_equal_replies(shell):
     assert fresh.reply(restores[0]) == fresh.reply(restores[1])
 
 
-def test_d09_a_resume_while_idle_fences(shell):
+def test_d09_a_resume_while_idle_fences(shell: Shell) -> None:
     """409 stale_checkpoint; the 65th resumed id evicts the first."""
     for number in range(64):
         shell.call("resume", f"c{number}")
@@ -123,7 +133,7 @@ def test_d09_a_resume_while_idle_fences(shell):
     shell.prepared("c0")
 
 
-def test_d10_a_lease_runs_out(shell):
+def test_d10_a_lease_runs_out(shell: Shell) -> None:
     """After deadline and grace: idle, the id fenced, waiting requests answered."""
     shell.call("prepare", deadline=30)
     waiting = shell.arrive("/tool")
@@ -137,7 +147,9 @@ def test_d10_a_lease_runs_out(shell):
     assert "stale_checkpoint" == shell.code(shell.call("prepare"))
 
 
-def test_d11_one_export_and_one_write_at_a_time(shell, disk_error):
+def test_d11_one_export_and_one_write_at_a_time(
+    shell: Shell, disk_error: CheckpointError
+) -> None:
     """A failed write is repeated with the same records, a slow one is joined."""
     shell.seed("s", "r1")
     shell.prepared()
@@ -158,7 +170,7 @@ def test_d11_one_export_and_one_write_at_a_time(shell, disk_error):
     assert 1 == sum(isinstance(action, do.Export) for action in shell.log)
 
 
-def test_d12_after_a_resume_no_manifest_appears(shell):
+def test_d12_after_a_resume_no_manifest_appears(shell: Shell) -> None:
     """The resume is not answered before the slow writer has been stopped."""
     shell.prepared()
     shell.commit(deadline=5)
@@ -173,7 +185,9 @@ def test_d12_after_a_resume_no_manifest_appears(shell):
     assert {} == shell.directories
 
 
-def test_d16_an_invalid_state_in_a_batch(shell, disk_error):
+def test_d16_an_invalid_state_in_a_batch(
+    shell: Shell, disk_error: CheckpointError
+) -> None:
     """Nothing installed, phase idle, server usable, restore repeatable."""
     shell.seed("s", "r1")
     shell.committed()
@@ -189,37 +203,37 @@ def test_d16_an_invalid_state_in_a_batch(shell, disk_error):
     fresh.request("/tool")
     again = fresh.restore(scope=["r1"])
     fresh.read()
-    assert ["r1-a1"] == [*fresh.document(again)["restored"]]
+    assert ["r1-a1"] == [*at(fresh.document(again), "restored")]
 
 
-def test_d18_unclaimed_restored_sessions(shell):
+def test_d18_unclaimed_restored_sessions(shell: Shell) -> None:
     """Exported as attempt N+1 if in scope, deleted without a mark otherwise."""
     fresh = restored(shell, "r1", "r2-a4")
 
     document = fresh.committed("c2", "d2", scope=["r2-a5"])
 
-    assert ["r2-a5"] == [*document["episode_ids"]]
+    assert ["r2-a5"] == [*at(document, "episode_ids")]
     assert {"s1": "seeded"} == fresh.worlds
     assert 0 == fresh.status()["retired_rollouts"]
     fresh.call("resume", "c2")
     fresh.seed("s0", "r1-a1")
-    assert 2 == fresh.status()["report"]["counts"]["sessions"]
+    assert 2 == at(fresh.status(), "report", "counts", "sessions")
 
 
 @pytest.mark.parametrize("status", [500, None])
-def test_d19_a_failed_verify(shell, status):
+def test_d19_a_failed_verify(shell: Shell, status: int | None) -> None:
     """Its session is left out of the next commit, which succeeds."""
     shell.seed("s0", "r1")
     shell.seed("s1", "r2")
     verify = shell.arrive("/verify", "s0")
     del shell.worlds["s0"]
     shell.end(verify, status)
-    assert 2 == shell.status()["report"]["counts"]["sessions"]
+    assert 2 == at(shell.status(), "report", "counts", "sessions")
 
-    assert ["r2"] == [*shell.committed(scope=["r1", "r2"])["episode_ids"]]
+    assert ["r2"] == [*at(shell.committed(scope=["r1", "r2"]), "episode_ids")]
 
 
-def test_d20_a_retire(shell):
+def test_d20_a_retire(shell: Shell) -> None:
     """Refused while open; waits; then 409 with and without prefix, until forgotten."""
     shell.seed("s", "r1")
     shell.prepared()
@@ -236,12 +250,12 @@ def test_d20_a_retire(shell):
     close, later = shell.arrive("/close_session", "s"), shell.arrive("/tool", "t")
     assert [close, later] == list(shell.admitted)
     shell.seed("u", "r1-a1")
-    assert 1 == shell.status()["report"]["counts"]["sessions"]
+    assert 1 == at(shell.status(), "report", "counts", "sessions")
     shell.forget("r1")
     assert shell.arrive("/tool", "s", "r1") in shell.admitted
 
 
-def test_d21_a_retire_cut_short_by_its_deadline(shell):
+def test_d21_a_retire_cut_short_by_its_deadline(shell: Shell) -> None:
     """409, the session blocks prepare, retry frees it; forget before that is 409."""
     shell.seed("s", "r1")
     running = shell.arrive("/tool", "s")
@@ -251,18 +265,20 @@ def test_d21_a_retire_cut_short_by_its_deadline(shell):
     shell.end(running)
     assert "retire_incomplete" == shell.code(shell.forget("r1"))
     prepare = shell.call("prepare", deadline=0)
-    report = shell.document(prepare)["report"]
-    assert (False, ["r1"]) == (report["ready"], [*report["blockers"]])
+    report: Any = shell.document(prepare)["report"]
+    assert (False, ["r1"]) == (at(report, "ready"), [*report["blockers"]])
     shell.call("resume")
 
     again = shell.retire("r1")
 
     assert 200 == shell.reply(again)[0]
-    assert ({}, True) == (shell.worlds, shell.status()["report"]["ready"])
+    assert ({}, True) == (shell.worlds, at(shell.status(), "report", "ready"))
     assert 200 == shell.reply(shell.forget("r1"))[0]
 
 
-def test_d22_what_was_exported_is_what_is_written(shell, disk_error):
+def test_d22_what_was_exported_is_what_is_written(
+    shell: Shell, disk_error: CheckpointError
+) -> None:
     """Whatever happens to the live state after the cut, also in a retry."""
     shell.seed("s", "r1", world="before")
     shell.prepared()
@@ -278,7 +294,7 @@ def test_d22_what_was_exported_is_what_is_written(shell, disk_error):
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_d23_a_client_that_disconnects(shell, waits):
+def test_d23_a_client_that_disconnects(shell: Shell, waits: bool) -> None:
     """In-flight is back at 0, whether the call ran or waited."""
     if waits:
         shell.prepared()
@@ -286,5 +302,5 @@ def test_d23_a_client_that_disconnects(shell, waits):
 
     shell.end(call, None)
 
-    assert 0 == shell.status()["report"]["counts"]["inflight"]
+    assert 0 == at(shell.status(), "report", "counts", "inflight")
     assert ({}, {}) == (shell.waiting, shell.admitted)

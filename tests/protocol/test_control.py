@@ -1,7 +1,13 @@
 """The control machine by example: each rule of section 2 with its reply."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
 import attrs
 import pytest
+
+from documents import at
 
 from ipistate.errors import CheckpointError, SchemaError
 from ipistate.protocol import Settings, handle, start_participant
@@ -11,7 +17,11 @@ from ipistate.protocol.operations import CommitBody
 from ipistate.protocol.waiting_requests import WaitingRequests
 
 
-def seeded(shell, *episodes):
+if TYPE_CHECKING:
+    from tests.protocol.conftest import Shell
+
+
+def seeded(shell: Shell, *episodes: str) -> Shell:
     """Seed one session for each episode."""
     for number, episode in enumerate(episodes):
         shell.seed(f"s{number}", episode, world=f"world {number}")
@@ -22,20 +32,20 @@ def seeded(shell, *episodes):
 
 
 @pytest.mark.parametrize("instance", ["", "a/b", "../x", "x\n"])
-def test_an_instance_is_a_safe_name(instance):
+def test_an_instance_is_a_safe_name(instance: str) -> None:
     """The name becomes a directory, so it must be a name."""
     with pytest.raises(SchemaError, match="instance name"):
         Settings(instance=instance)
 
 
 @pytest.mark.parametrize("grace", [0, -1, float("inf"), float("nan")])
-def test_the_grace_of_a_lease_is_positive(grace):
+def test_the_grace_of_a_lease_is_positive(grace: float) -> None:
     """A lease that never or always runs out is a mistake."""
     with pytest.raises(SchemaError, match="grace"):
         Settings(instance="ipi", lease_grace_seconds=grace)
 
 
-def test_status_of_a_fresh_process(shell):
+def test_status_of_a_fresh_process(shell: Shell) -> None:
     """Every member of the status, before anything has happened."""
     assert {
         "kind": "resources",
@@ -57,7 +67,7 @@ def test_status_of_a_fresh_process(shell):
     } == shell.status()
 
 
-def test_status_of_an_open_checkpoint(shell):
+def test_status_of_an_open_checkpoint(shell: Shell) -> None:
     """Phase, id and lease of the checkpoint that is open."""
     shell.prepared("c1")
     status = shell.status()
@@ -72,7 +82,7 @@ def test_status_of_an_open_checkpoint(shell):
 # -- prepare ----------------------------------------------------------------------
 
 
-def test_a_prepare_without_requests_is_ready_at_once(shell):
+def test_a_prepare_without_requests_is_ready_at_once(shell: Shell) -> None:
     """Nothing in flight: prepared, admission closed."""
     seeded(shell, "ipi-7")
     call = shell.call("prepare")
@@ -89,7 +99,7 @@ def test_a_prepare_without_requests_is_ready_at_once(shell):
     } == shell.document(call)
 
 
-def test_a_prepare_waits_for_requests_in_flight(shell):
+def test_a_prepare_waits_for_requests_in_flight(shell: Shell) -> None:
     """It is answered when the last one ends, and sees a session seeded just then."""
     request = shell.arrive("/seed_session", "s", "ipi-7")
     call = shell.call("prepare")
@@ -100,11 +110,11 @@ def test_a_prepare_waits_for_requests_in_flight(shell):
     document = shell.document(call)
     assert ("prepared", 1) == (
         document["phase"],
-        document["report"]["counts"]["sessions"],
+        at(document, "report", "counts", "sessions"),
     )
 
 
-def test_a_prepare_answers_at_its_deadline_and_can_be_repeated(shell):
+def test_a_prepare_answers_at_its_deadline_and_can_be_repeated(shell: Shell) -> None:
     """Not ready is a reply, not an error; admission stays closed."""
     request = shell.arrive("/tool")
     call = shell.call("prepare", deadline=5)
@@ -112,15 +122,15 @@ def test_a_prepare_answers_at_its_deadline_and_can_be_repeated(shell):
     shell.pass_time(5)
 
     document = shell.document(call)
-    assert ("preparing", False) == (document["phase"], document["report"]["ready"])
-    assert {"inflight": 1, "sessions": 0} == document["report"]["counts"]
+    assert ("preparing", False) == (document["phase"], at(document, "report", "ready"))
+    assert {"inflight": 1, "sessions": 0} == at(document, "report", "counts")
     again = shell.call("prepare", deadline=5)
     shell.end(request)
     assert "prepared" == shell.document(again)["phase"]
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_a_prepare_past_its_deadline_looks_once(shell, running):
+def test_a_prepare_past_its_deadline_looks_once(shell: Shell, running: bool) -> None:
     """It closes admission, evaluates readiness and replies."""
     if running:
         shell.arrive("/tool")
@@ -131,7 +141,7 @@ def test_a_prepare_past_its_deadline_looks_once(shell, running):
     assert not shell.participant.gate.is_open
 
 
-def test_a_repeated_prepare_gets_the_recorded_reply(shell):
+def test_a_repeated_prepare_gets_the_recorded_reply(shell: Shell) -> None:
     """Also after the commit, in whatever phase the participant is now."""
     seeded(shell, "ipi-7")
     first = shell.call("prepare")
@@ -144,7 +154,7 @@ def test_a_repeated_prepare_gets_the_recorded_reply(shell):
     assert "committed" == shell.phase
 
 
-def test_concurrent_prepares_of_one_id_are_answered_together(shell):
+def test_concurrent_prepares_of_one_id_are_answered_together(shell: Shell) -> None:
     """Each waits for itself; the id is the same checkpoint."""
     request = shell.arrive("/tool")
     calls = [shell.call("prepare", deadline=n) for n in (5, 10, 15)]
@@ -156,7 +166,7 @@ def test_concurrent_prepares_of_one_id_are_answered_together(shell):
     assert ["prepared", "prepared"] == [shell.document(c)["phase"] for c in calls[1:]]
 
 
-def test_a_resume_overtakes_a_waiting_prepare(shell):
+def test_a_resume_overtakes_a_waiting_prepare(shell: Shell) -> None:
     """The prepare answers idle at once and records nothing."""
     shell.arrive("/tool")
     prepare = shell.call("prepare")
@@ -167,7 +177,7 @@ def test_a_resume_overtakes_a_waiting_prepare(shell):
     assert "stale_checkpoint" == shell.code(shell.call("prepare"))
 
 
-def test_a_prepare_whose_caller_left_reopens_admission(shell):
+def test_a_prepare_whose_caller_left_reopens_admission(shell: Shell) -> None:
     """The id is not fenced, so the caller may come back."""
     request = shell.arrive("/tool")
     call, other = shell.call("prepare"), shell.call("prepare")
@@ -182,7 +192,7 @@ def test_a_prepare_whose_caller_left_reopens_admission(shell):
     shell.prepared()
 
 
-def test_another_checkpoint_is_a_conflict(shell):
+def test_another_checkpoint_is_a_conflict(shell: Shell) -> None:
     """One checkpoint at a time."""
     shell.prepared("c1")
 
@@ -196,7 +206,7 @@ def test_another_checkpoint_is_a_conflict(shell):
 # -- commit -----------------------------------------------------------------------
 
 
-def test_a_commit_writes_every_session_once(shell):
+def test_a_commit_writes_every_session_once(shell: Shell) -> None:
     """The reply names manifest and episodes; the records are references."""
     seeded(shell, "ipi-9-a1", "ipi-7", "ipi-7")
     shell.prepared()
@@ -207,13 +217,16 @@ def test_a_commit_writes_every_session_once(shell):
 
     document = shell.document(call)
     assert ["ipi-7", "ipi-9-a1"] == document["episode_ids"]
-    assert ("committed", 3) == (document["phase"], document["manifest"]["record_count"])
+    assert ("committed", 3) == (
+        document["phase"],
+        at(document, "manifest", "record_count"),
+    )
     assert ["world 0", "world 1", "world 2"] == [r.state for r in write.records]
     assert "committed" == shell.phase
     assert not shell.participant.gate.is_open
 
 
-def test_a_commit_needs_a_prepare(shell):
+def test_a_commit_needs_a_prepare(shell: Shell) -> None:
     """Before the prepare, and before it is ready, nothing is written."""
     assert "invalid_phase" == shell.code(shell.commit())
     shell.arrive("/tool")
@@ -223,7 +236,7 @@ def test_a_commit_needs_a_prepare(shell):
     assert {} == shell.writes
 
 
-def test_a_commit_that_is_no_longer_ready_is_refused(shell):
+def test_a_commit_that_is_no_longer_ready_is_refused(shell: Shell) -> None:
     """Readiness is looked at again, because participants freeze in an order."""
     shell.prepared()
     shell.model = None
@@ -236,7 +249,7 @@ def test_a_commit_that_is_no_longer_ready_is_refused(shell):
     assert "prepared" == shell.phase
 
 
-def test_a_session_without_a_state_is_left_out_and_forgotten(shell):
+def test_a_session_without_a_state_is_left_out_and_forgotten(shell: Shell) -> None:
     """After a failed verify the commit succeeds without its session."""
     seeded(shell, "ipi-7", "ipi-8")
     del shell.worlds["s0"]
@@ -245,33 +258,36 @@ def test_a_session_without_a_state_is_left_out_and_forgotten(shell):
     document = shell.committed()
 
     assert ["ipi-8"] == document["episode_ids"]
-    assert 1 == shell.status()["report"]["counts"]["sessions"]
+    assert 1 == at(shell.status(), "report", "counts", "sessions")
 
 
-def test_b44_a_repeated_commit_gets_the_recorded_reply(shell):
+def test_b44_a_repeated_commit_gets_the_recorded_reply(shell: Shell) -> None:
     """The same again is answered, another scope or directory is a conflict."""
     seeded(shell, "ipi-7", "ipi-8")
     document = shell.committed(scope=["ipi-7", "ipi-8"])
 
     assert document == shell.document(shell.commit(scope=["ipi-8", "ipi-7"]))
-    for options in (
+    others: tuple[dict[str, Any], ...] = (
         {"scope": ["ipi-7"]},
         {"scope": None},
         {"scope": []},
         {"scope": ["ipi-7", "ipi-8"], "directory": "other"},
-    ):
+    )
+    for options in others:
         assert "checkpoint_conflict" == shell.code(shell.commit(**options))
     assert {} == shell.writes
 
 
-def test_no_scope_and_an_empty_scope_differ(shell):
+def test_no_scope_and_an_empty_scope_differ(shell: Shell) -> None:
     """Null exports everything, an empty list continues nothing."""
     shell.committed(scope=[])
 
     assert "checkpoint_conflict" == shell.code(shell.commit(scope=None))
 
 
-def test_a_failed_write_is_retried_with_the_same_records(shell, disk_error):
+def test_a_failed_write_is_retried_with_the_same_records(
+    shell: Shell, disk_error: CheckpointError
+) -> None:
     """422 once, then the same records again: the export happens once."""
     seeded(shell, "ipi-7")
     shell.prepared()
@@ -286,7 +302,7 @@ def test_a_failed_write_is_retried_with_the_same_records(shell, disk_error):
 
     assert (422, "disk full") == (
         shell.reply(first)[0],
-        shell.reply(first)[1]["error"]["detail"],
+        at(shell.reply(first), 1, "error", "detail"),
     )
     assert before.records is after.records
     assert before.write != after.write
@@ -294,7 +310,9 @@ def test_a_failed_write_is_retried_with_the_same_records(shell, disk_error):
     assert 1 == sum(isinstance(action, do.Export) for action in shell.log)
 
 
-def test_a_retry_with_other_arguments_is_a_conflict_while_it_is_written(shell):
+def test_a_retry_with_other_arguments_is_a_conflict_while_it_is_written(
+    shell: Shell,
+) -> None:
     """What was exported belongs to one directory and one scope."""
     shell.prepared()
     shell.commit(deadline=5)
@@ -304,7 +322,7 @@ def test_a_retry_with_other_arguments_is_a_conflict_while_it_is_written(shell):
     assert "checkpoint_conflict" == shell.code(shell.commit(scope=[]))
 
 
-def test_a_write_outlives_the_deadline_and_is_joined(shell):
+def test_a_write_outlives_the_deadline_and_is_joined(shell: Shell) -> None:
     """409 at the deadline; the retry waits for the same write."""
     seeded(shell, "ipi-7")
     shell.prepared()
@@ -321,7 +339,9 @@ def test_a_write_outlives_the_deadline_and_is_joined(shell):
 
 
 @pytest.mark.parametrize("leave", ["deadline", "drop"])
-def test_a_write_that_ended_with_nobody_waiting_is_used(shell, leave):
+def test_a_write_that_ended_with_nobody_waiting_is_used(
+    shell: Shell, leave: str
+) -> None:
     """The retry finds the manifest and is answered at once."""
     shell.prepared()
     first = shell.commit(deadline=5)
@@ -337,7 +357,9 @@ def test_a_write_that_ended_with_nobody_waiting_is_used(shell, leave):
     assert "committed" == shell.document(second)["phase"]
 
 
-def test_a_write_that_failed_with_nobody_waiting_is_done_again(shell, disk_error):
+def test_a_write_that_failed_with_nobody_waiting_is_done_again(
+    shell: Shell, disk_error: CheckpointError
+) -> None:
     """The retry writes the same records once more."""
     shell.prepared()
     shell.commit(deadline=5)
@@ -350,7 +372,7 @@ def test_a_write_that_failed_with_nobody_waiting_is_done_again(shell, disk_error
     assert "committed" == shell.document(second)["phase"]
 
 
-def test_a_commit_past_its_deadline_starts_nothing(shell):
+def test_a_commit_past_its_deadline_starts_nothing(shell: Shell) -> None:
     """A bounded step is not begun when the time is over."""
     shell.prepared()
 
@@ -359,12 +381,15 @@ def test_a_commit_past_its_deadline_starts_nothing(shell):
     assert "prepared" == shell.phase
 
 
-def of_kind(actions, kind):
+K = TypeVar("K", bound=do.Action)
+
+
+def of_kind(actions: tuple[do.Action, ...], kind: type[K]) -> list[K]:
     """Pick the actions of one kind."""
     return [action for action in actions if isinstance(action, kind)]
 
 
-def test_an_export_whose_caller_left_is_kept(shell):
+def test_an_export_whose_caller_left_is_kept(shell: Shell) -> None:
     """States that arrive after the caller left are the checkpoint's records."""
     seeded(shell, "ipi-7")
     shell.prepared()
@@ -387,14 +412,14 @@ def test_an_export_whose_caller_left_is_kept(shell):
 # -- restore ----------------------------------------------------------------------
 
 
-def crashed(shell, *episodes):
+def crashed(shell: Shell, *episodes: str) -> Shell:
     """Commit these episodes and return a fresh process."""
     seeded(shell, *episodes)
     shell.committed()
     return shell.crash()
 
 
-def test_a_restore_installs_the_scope_under_the_next_attempt(shell):
+def test_a_restore_installs_the_scope_under_the_next_attempt(shell: Shell) -> None:
     """Sessions keep their ids; episodes become attempt N+1; the gate is closed."""
     fresh = crashed(shell, "ipi-7", "ipi-9-a1", "ipi-8")
 
@@ -414,7 +439,9 @@ def test_a_restore_installs_the_scope_under_the_next_attempt(shell):
     assert request in fresh.admitted
 
 
-def test_a_restored_session_that_nothing_claimed_follows_the_scope(shell):
+def test_a_restored_session_that_nothing_claimed_follows_the_scope(
+    shell: Shell,
+) -> None:
     """The next commit exports it only if the scope names its new attempt."""
     fresh = crashed(shell, "ipi-7", "ipi-8", "ipi-9")
     fresh.restore(scope=["ipi-7", "ipi-8", "ipi-9"])
@@ -427,7 +454,7 @@ def test_a_restored_session_that_nothing_claimed_follows_the_scope(shell):
     assert ["ipi-7-a1", "ipi-8-a1"] == document["episode_ids"]
 
 
-def test_a_seed_claims_a_restored_session(shell):
+def test_a_seed_claims_a_restored_session(shell: Shell) -> None:
     """Seeded again, it is a live session of the new episode."""
     fresh = crashed(shell, "ipi-7")
     fresh.restore(scope=["ipi-7"])
@@ -439,7 +466,7 @@ def test_a_seed_claims_a_restored_session(shell):
     assert ["ipi-7-a1"] == fresh.committed("c2", "d2", scope=[])["episode_ids"]
 
 
-def test_a_restore_that_cannot_be_read_changes_nothing(shell):
+def test_a_restore_that_cannot_be_read_changes_nothing(shell: Shell) -> None:
     """422, phase idle, and the same restore may be tried again."""
     fresh = crashed(shell, "ipi-7")
 
@@ -455,7 +482,7 @@ def test_a_restore_that_cannot_be_read_changes_nothing(shell):
 
 
 @pytest.mark.parametrize("fresh", ["session", "request"])
-def test_only_a_fresh_process_restores(shell, fresh):
+def test_only_a_fresh_process_restores(shell: Shell, fresh: str) -> None:
     """A tracked session or a request in flight refuses it; nothing is installed."""
     other = crashed(shell, "ipi-7")
     call = other.restore(scope=["ipi-7"])
@@ -470,7 +497,7 @@ def test_only_a_fresh_process_restores(shell, fresh):
     assert "idle" == other.phase
 
 
-def test_a_repeated_restore_gets_the_recorded_reply(shell):
+def test_a_repeated_restore_gets_the_recorded_reply(shell: Shell) -> None:
     """Equal arguments are answered, others are a conflict."""
     fresh = crashed(shell, "ipi-7", "ipi-8")
     call = fresh.restore(scope=["ipi-7", "ipi-8"])
@@ -487,7 +514,7 @@ def test_a_repeated_restore_gets_the_recorded_reply(shell):
     assert "invalid_phase" == fresh.code(fresh.call("prepare", "r1"))
 
 
-def test_a_restore_bounds_its_reading(shell):
+def test_a_restore_bounds_its_reading(shell: Shell) -> None:
     """At the deadline it fails; what is read later is thrown away."""
     fresh = crashed(shell, "ipi-7")
     late = fresh.restore(deadline=0)
@@ -500,7 +527,7 @@ def test_a_restore_bounds_its_reading(shell):
     assert ("idle", {}) == (fresh.phase, fresh.worlds)
 
 
-def test_a_restore_whose_caller_left_is_forgotten(shell):
+def test_a_restore_whose_caller_left_is_forgotten(shell: Shell) -> None:
     """Its reading ends without effect; another restore is possible meanwhile."""
     fresh = crashed(shell, "ipi-7")
     fresh.drop(fresh.restore(scope=["ipi-7"]))
@@ -516,7 +543,7 @@ def test_a_restore_whose_caller_left_is_forgotten(shell):
 # -- resume, fencing, lease -------------------------------------------------------
 
 
-def test_a_resume_reopens_and_fences(shell):
+def test_a_resume_reopens_and_fences(shell: Shell) -> None:
     """The second resume is idempotent; the id never does anything again."""
     shell.committed()
 
@@ -529,14 +556,16 @@ def test_a_resume_reopens_and_fences(shell):
     assert "idle" == shell.phase
 
 
-def test_a_resume_while_idle_fences_a_prepare_that_comes_late(shell):
+def test_a_resume_while_idle_fences_a_prepare_that_comes_late(shell: Shell) -> None:
     """An aborted checkpoint cannot close admission afterwards."""
     assert shell.document(shell.call("resume"))["idempotent"]
 
     assert "stale_checkpoint" == shell.code(shell.call("prepare"))
 
 
-def test_a_resumed_id_is_idempotent_while_another_checkpoint_is_open(shell):
+def test_a_resumed_id_is_idempotent_while_another_checkpoint_is_open(
+    shell: Shell,
+) -> None:
     """The fence comes before the conflict."""
     shell.call("resume", "old")
     shell.prepared("new")
@@ -546,7 +575,7 @@ def test_a_resumed_id_is_idempotent_while_another_checkpoint_is_open(shell):
     assert "prepared" == shell.phase
 
 
-def test_the_65th_resumed_id_evicts_the_first(shell):
+def test_the_65th_resumed_id_evicts_the_first(shell: Shell) -> None:
     """The last 64 ids are remembered."""
     for number in range(64):
         shell.call("resume", f"c{number}")
@@ -559,7 +588,7 @@ def test_the_65th_resumed_id_evicts_the_first(shell):
 
 
 @pytest.mark.parametrize("order", ["stop first", "write first"])
-def test_a_resume_stops_a_write_that_is_still_running(shell, order):
+def test_a_resume_stops_a_write_that_is_still_running(shell: Shell, order: str) -> None:
     """It answers once no manifest can appear; a late end of the write means nothing."""
     shell.prepared()
     shell.commit(deadline=5)
@@ -580,7 +609,7 @@ def test_a_resume_stops_a_write_that_is_still_running(shell, order):
     assert (order == "write first") == ("d" in shell.directories)
 
 
-def test_calls_wait_for_a_resume_that_is_stopping_a_write(shell):
+def test_calls_wait_for_a_resume_that_is_stopping_a_write(shell: Shell) -> None:
     """One operation at a time; the next one sees its result."""
     shell.prepared()
     shell.commit(deadline=5)
@@ -596,7 +625,7 @@ def test_calls_wait_for_a_resume_that_is_stopping_a_write(shell):
     assert gone not in shell.replies
 
 
-def test_a_resume_whose_caller_left_is_finished(shell):
+def test_a_resume_whose_caller_left_is_finished(shell: Shell) -> None:
     """Nobody gets the reply, and the repeated call is idempotent."""
     shell.prepared()
     shell.commit(deadline=5)
@@ -609,14 +638,18 @@ def test_a_resume_whose_caller_left_is_finished(shell):
     assert shell.document(shell.call("resume"))["idempotent"]
 
 
-def test_answers_that_nobody_waits_for_mean_nothing(shell):
+def test_answers_that_nobody_waits_for_mean_nothing(shell: Shell) -> None:
     """Late ends of writes, stops and reads leave the participant as it is."""
     shell.prepared()
     shell.commit(deadline=5)
     shell.pass_time(5)
     shell.call("resume")
     wrong = shell.participant
-    for event in (on.WriteStopped(999), on.ReadEnded(999, failure())):
+    unknown: tuple[on.Event, ...] = (
+        on.WriteStopped(999),
+        on.ReadEnded(999, failure()),
+    )
+    for event in unknown:
         shell.send(event)
         assert wrong == shell.participant
     shell.stop()
@@ -633,15 +666,15 @@ def test_answers_that_nobody_waits_for_mean_nothing(shell):
         assert before == shell.participant
 
 
-def failure():
+def failure() -> CheckpointError:
     """Make an error that comes too late."""
     return CheckpointError("invalid_checkpoint_state", "late")
 
 
 @pytest.mark.parametrize("outcome", ["published", "failed"])
 def test_a_write_of_an_earlier_checkpoint_is_not_taken_for_this_one(
-    shell, outcome, disk_error
-):
+    shell: Shell, outcome: str, disk_error: CheckpointError
+) -> None:
     """Its late end neither completes nor fails the commit that runs now."""
     shell.prepared("c1")
     shell.commit("c1", "old", deadline=5)
@@ -655,10 +688,10 @@ def test_a_write_of_an_earlier_checkpoint_is_not_taken_for_this_one(
     assert call not in shell.replies
     shell.publish()
 
-    assert "c2" == shell.document(call)["manifest"]["checkpoint_id"]
+    assert "c2" == at(shell.document(call), "manifest", "checkpoint_id")
 
 
-def test_a_lease_that_runs_out_resumes_and_fences(shell):
+def test_a_lease_that_runs_out_resumes_and_fences(shell: Shell) -> None:
     """No call until deadline and grace: idle, fenced, waiting requests answered."""
     shell.committed()
     request = shell.arrive("/tool")
@@ -672,7 +705,7 @@ def test_a_lease_that_runs_out_resumes_and_fences(shell):
     assert "stale_checkpoint" == shell.code(shell.commit())
 
 
-def test_a_lease_that_runs_out_stops_the_write(shell):
+def test_a_lease_that_runs_out_stops_the_write(shell: Shell) -> None:
     """It does what a resume does, and nobody is answered."""
     shell.prepared()
     shell.commit(deadline=5)
@@ -687,7 +720,7 @@ def test_a_lease_that_runs_out_stops_the_write(shell):
     assert replies == shell.replies
 
 
-def test_a_lease_never_shrinks(shell):
+def test_a_lease_never_shrinks(shell: Shell) -> None:
     """A call with an earlier deadline leaves it as it is."""
     shell.call("prepare", deadline=100)
 
@@ -696,7 +729,7 @@ def test_a_lease_never_shrinks(shell):
     assert shell.now + 700 == shell.status()["lease_expires_at"]
 
 
-def test_every_accepted_call_renews_the_lease(shell):
+def test_every_accepted_call_renews_the_lease(shell: Shell) -> None:
     """Also a commit that is refused later."""
     shell.prepared()
 
@@ -706,7 +739,7 @@ def test_every_accepted_call_renews_the_lease(shell):
     assert shell.now + 690 == shell.status()["lease_expires_at"]
 
 
-def test_an_early_tick_arms_the_timer_again(shell):
+def test_an_early_tick_arms_the_timer_again(shell: Shell) -> None:
     """A timer that fires too soon loses nothing."""
     shell.prepared()
     shell.log.clear()
@@ -717,7 +750,7 @@ def test_an_early_tick_arms_the_timer_again(shell):
     assert "prepared" == shell.phase
 
 
-def test_time_passes_with_any_event(shell):
+def test_time_passes_with_any_event(shell: Shell) -> None:
     """Even without its tick a deadline is kept before the next event."""
     running = shell.arrive("/tool")
     call = shell.call("prepare", deadline=5)
@@ -728,7 +761,7 @@ def test_time_passes_with_any_event(shell):
     assert "preparing" == shell.document(call)["phase"]
 
 
-def test_calls_queue_while_a_commit_writes(shell):
+def test_calls_queue_while_a_commit_writes(shell: Shell) -> None:
     """Resume and a retried commit wait for it, in their order."""
     seeded(shell, "ipi-7")
     shell.prepared()
@@ -743,7 +776,7 @@ def test_calls_queue_while_a_commit_writes(shell):
     assert "prepared" == shell.document(late)["phase"]
 
 
-def test_the_participant_is_a_value():
+def test_the_participant_is_a_value() -> None:
     """Handling an event gives a new participant and leaves the old one alone."""
     before = start_participant(Settings(instance="ipi"))
 

@@ -1,5 +1,9 @@
 """Episode ids and capture keys (docs/reference/control-plane.md, section 1.2)."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import attrs
 import pytest
 
@@ -25,7 +29,7 @@ rollout_ids = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,12}\Z").filter(
 )
 
 
-def structured(document):
+def structured(document: dict[str, str]) -> EpisodeId | None:
     """Read an episode, or return None."""
     try:
         return structure(document, EpisodeId)
@@ -34,7 +38,9 @@ def structured(document):
 
 
 @pytest.mark.parametrize(("document", "key"), EXAMPLES)
-def test_examples_of_the_specification(document, key):
+def test_examples_of_the_specification(
+    document: dict[str, int | str], key: str
+) -> None:
     """An episode's key is the rollout id, and the attempt if there is one."""
     episode = structure(document, EpisodeId)
 
@@ -43,7 +49,7 @@ def test_examples_of_the_specification(document, key):
 
 
 @given(rollout_ids, st.integers(0, 10**20))
-def test_the_capture_key_is_one_to_one(rollout_id, attempt):
+def test_the_capture_key_is_one_to_one(rollout_id: str, attempt: int) -> None:
     """Reading a key gives back the episode it was written for."""
     episode = EpisodeId(rollout_id, attempt)
 
@@ -51,7 +57,7 @@ def test_the_capture_key_is_one_to_one(rollout_id, attempt):
 
 
 @given(st.text(max_size=12))
-def test_a_key_is_read_exactly_or_refused(key):
+def test_a_key_is_read_exactly_or_refused(key: str) -> None:
     """No key stands for an episode that would be written differently."""
     try:
         episode = EpisodeId.from_capture_key(key)
@@ -76,7 +82,7 @@ def test_a_key_is_read_exactly_or_refused(key):
         "x-a" + "9" * 5000,
     ],
 )
-def test_malformed_keys_are_refused(key):
+def test_malformed_keys_are_refused(key: str) -> None:
     """A key without a legal parse is an ``invalid_rollout_id``."""
     with pytest.raises(SchemaError) as caught:
         EpisodeId.from_capture_key(key)
@@ -84,7 +90,7 @@ def test_malformed_keys_are_refused(key):
     assert caught.value.code == "invalid_rollout_id"
 
 
-def test_the_next_attempt_keeps_the_rollout():
+def test_the_next_attempt_keeps_the_rollout() -> None:
     """A continued episode is the next attempt of the same rollout."""
     assert EpisodeId("ipi-7", 3) == EpisodeId("ipi-7", 2).next_attempt
 
@@ -106,7 +112,7 @@ def test_the_next_attempt_keeps_the_rollout():
         (["x"], "wrong_type"),
     ],
 )
-def test_episodes_are_strict(document, code):
+def test_episodes_are_strict(document: dict[str, Any] | list[str], code: str) -> None:
     """Nothing is coerced and nothing unknown is accepted."""
     with pytest.raises(SchemaError) as caught:
         structure(document, EpisodeId)
@@ -115,16 +121,16 @@ def test_episodes_are_strict(document, code):
 
 
 @pytest.mark.parametrize("attempt", [True, -1, 1.0])
-def test_the_constructor_is_strict_too(attempt):
+def test_the_constructor_is_strict_too(attempt: float) -> None:
     """An episode built in Python obeys the same rules."""
     with pytest.raises(ValueError, match="attempt"):
-        EpisodeId("x", attempt)
+        EpisodeId("x", attempt)  # type: ignore[arg-type]
 
 
-def test_an_episode_is_immutable_and_hashable():
+def test_an_episode_is_immutable_and_hashable() -> None:
     """Episodes are values: usable as keys, never changed."""
     episode = EpisodeId("x")
 
     assert {EpisodeId("x")} == {episode}
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        episode.attempt = 1
+        episode.attempt = 1  # type: ignore[misc]

@@ -1,12 +1,26 @@
 """The JSON examples of the specification, executed literally: bodies in, replies out."""
 
+from __future__ import annotations
+
 import json
+
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from documents import at
+
 from ipistate.kernel.codec import encode
+from ipistate.kernel.environment import Environment
+from ipistate.kernel.values import JsonObject
+from ipistate.protocol.records import Restorable
 from ipistate.sessions.state import EnvironmentCodec
 from ipistate.storage.checkpoint_directory import CheckpointDirectory
+
+
+if TYPE_CHECKING:
+    from tests.protocol.conftest import Shell
 
 
 T0 = 1790000000.0
@@ -27,7 +41,7 @@ MANIFEST = """{
 
 
 @pytest.fixture
-def example(shell_class, tmp_path):
+def example(shell_class: type[Shell], tmp_path: Path) -> tuple[Shell, Restorable]:
     """Return a shell at the examples' time, and what their directory holds."""
     shell = shell_class()
     shell.now = T0
@@ -38,17 +52,19 @@ def example(shell_class, tmp_path):
     return shell, CheckpointDirectory(tmp_path, "ipi").read(EnvironmentCodec())
 
 
-def post(shell, operation, text):
+def post(shell: Shell, operation: str, text: str) -> int:
     """Send a body as it stands in the specification."""
     return shell.post(operation, json.loads(text))
 
 
-def matches(text, document):
+def matches(text: str, document: JsonObject) -> bool:
     """Tell whether a reply is the one that stands in the specification."""
-    return json.loads(text) == json.loads(encode(document))
+    return bool(json.loads(text) == json.loads(encode(document)))
 
 
-def test_the_report_of_a_status_and_a_prepare(example):
+def test_the_report_of_a_status_and_a_prepare(
+    example: tuple[Shell, Restorable],
+) -> None:
     """Sections 2.8, 2.9 and 2.14."""
     shell, _ = example
     for number in range(58):
@@ -75,7 +91,9 @@ def test_the_report_of_a_status_and_a_prepare(example):
     )
 
 
-def test_the_report_of_a_prepare_that_is_not_ready(example):
+def test_the_report_of_a_prepare_that_is_not_ready(
+    example: tuple[Shell, Restorable],
+) -> None:
     """Section 2.9: two retires were cut short, three requests run."""
     shell, _ = example
     for name, episode in (("a", "ipi-3"), ("b", "ipi-9-a1")):
@@ -103,10 +121,11 @@ def test_the_report_of_a_prepare_that_is_not_ready(example):
     assert matches('{"forgotten": ["ipi-7", "ipi-9"]}', shell.document(forget))
 
 
-def test_a_commit_and_a_restore(example):
+def test_a_commit_and_a_restore(example: tuple[Shell, Restorable]) -> None:
     """Sections 2.10 and 2.13, with the directory of section 4."""
     before, found = example
     for record in found.records:
+        assert isinstance(record.state, Environment)
         before.worlds[record.session_id] = record.state
         before.request("/seed_session", record.session_id, record.episode_id)
     before.prepared("step-120")
@@ -139,11 +158,13 @@ def test_a_commit_and_a_restore(example):
 C = "3f0c4f1e-6f0e-4b7c-9a55-0c2f6d1f7a10"
 
 
-def test_the_worked_example(example):
+def test_the_worked_example(example: tuple[Shell, Restorable]) -> None:
     """Appendix C, lines 1 to 12."""
     before, found = example
     before.now = T0 + 10
-    before.seed(C, "ipi-7", world=found.records[0].state)
+    state = found.records[0].state
+    assert isinstance(state, Environment)
+    before.seed(C, "ipi-7", world=state)
     before.request("/update_patient_chart", C)
     prepare = post(
         before,
@@ -161,8 +182,11 @@ def test_the_worked_example(example):
     )
     before.publish()
     document = before.document(commit)
-    assert ("committed", 1) == (document["phase"], document["manifest"]["record_count"])
-    assert ["ipi-7"] == [*document["episode_ids"]]
+    assert ("committed", 1) == (
+        document["phase"],
+        at(document, "manifest", "record_count"),
+    )
+    assert ["ipi-7"] == [*at(document, "episode_ids")]
     resume = post(
         before, "resume", '{"checkpoint_id": "step-120", "deadline_ts": 1790000070.0}'
     )
@@ -187,7 +211,7 @@ def test_the_worked_example(example):
     assert matches('{"phase":"idle","idempotent":false}', after.document(resume))
     after.end(waiting)
     after.request("/verify", C, "ipi-7-a1")
-    assert {"inflight": 0, "sessions": 0} == after.status()["report"]["counts"]
+    assert {"inflight": 0, "sessions": 0} == at(after.status(), "report", "counts")
     again = after.commit("step-120", "/ckpt/step-120", ["ipi-7"])
     assert (409, "invalid_phase") == (after.reply(again)[0], after.code(again))
     late = after.call("prepare", "restore-1")

@@ -1,13 +1,23 @@
 """Renewal, and a commit's deletion of restored sessions that the resume waits for."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import pytest
+
+from documents import at
 
 from ipistate.protocol import actions as do
 from ipistate.protocol import events as on
 
 
+if TYPE_CHECKING:
+    from tests.protocol.conftest import Shell
+
+
 @pytest.fixture
-def restored(shell):
+def restored(shell: Shell) -> Shell:
     """Return a process that restored r1 and r2 and was resumed; it frees nothing."""
     shell.seed("s1", "r1")
     shell.seed("s2", "r2")
@@ -20,7 +30,7 @@ def restored(shell):
     return fresh
 
 
-def deleting(shell, **options):
+def deleting(shell: Shell, **options: int) -> int:
     """Commit with a scope that gives r2 up, up to the deletion; return the call."""
     shell.prepared("c2")
     call = shell.commit("c2", "d2", ["r1-a1"], **options)
@@ -31,7 +41,7 @@ def deleting(shell, **options):
 # -- renew ------------------------------------------------------------------------
 
 
-def test_a_renewal_extends_the_lease(shell):
+def test_a_renewal_extends_the_lease(shell: Shell) -> None:
     """The reply names the new end; a deadline in the past does not matter."""
     shell.prepared()
 
@@ -45,7 +55,7 @@ def test_a_renewal_extends_the_lease(shell):
     assert "prepared" == shell.phase
 
 
-def test_a_renewal_needs_its_open_checkpoint(shell):
+def test_a_renewal_needs_its_open_checkpoint(shell: Shell) -> None:
     """Idle, resumed and foreign ids are refused."""
     assert "invalid_phase" == shell.code(shell.call("renew", "c1"))
     shell.call("resume", "c1")
@@ -55,7 +65,7 @@ def test_a_renewal_needs_its_open_checkpoint(shell):
     assert "checkpoint_conflict" == shell.code(shell.call("renew", "c3"))
 
 
-def test_a_renewal_waits_for_a_commit(shell):
+def test_a_renewal_waits_for_a_commit(shell: Shell) -> None:
     """Both need the lock."""
     shell.prepared()
     shell.commit()
@@ -70,7 +80,7 @@ def test_a_renewal_waits_for_a_commit(shell):
 # -- deletion ---------------------------------------------------------------------
 
 
-def test_a_commit_deletes_what_its_scope_gives_up(restored):
+def test_a_commit_deletes_what_its_scope_gives_up(restored: Shell) -> None:
     """After the write, without a mark: the same attempt may be seeded afresh."""
     call = deleting(restored)
     assert call not in restored.replies
@@ -87,10 +97,10 @@ def test_a_commit_deletes_what_its_scope_gives_up(restored):
     )
     restored.call("resume", "c2")
     restored.seed("s2", "r2-a1")
-    assert 2 == restored.status()["report"]["counts"]["sessions"]
+    assert 2 == at(restored.status(), "report", "counts", "sessions")
 
 
-def test_without_a_scope_nothing_is_deleted(restored):
+def test_without_a_scope_nothing_is_deleted(restored: Shell) -> None:
     """Everything is exported, so everything stays."""
     restored.prepared("c2")
     call = restored.commit("c2", "d2", None)
@@ -100,7 +110,7 @@ def test_without_a_scope_nothing_is_deleted(restored):
     assert {} == restored.removals
 
 
-def test_claimed_sessions_are_not_deleted(restored):
+def test_claimed_sessions_are_not_deleted(restored: Shell) -> None:
     """Whatever the scope says, a live session is exported and stays."""
     restored.request("/tool", "s1")
     restored.request("/tool", "s2")
@@ -111,7 +121,9 @@ def test_claimed_sessions_are_not_deleted(restored):
 
 
 @pytest.mark.parametrize("order", ["retry first", "removal first"])
-def test_a_deletion_outlives_its_commit_and_is_joined(restored, order):
+def test_a_deletion_outlives_its_commit_and_is_joined(
+    restored: Shell, order: str
+) -> None:
     """409 at the deadline; the retry finds it running or done."""
     first = deleting(restored, deadline=5)
     restored.pass_time(5)
@@ -128,7 +140,7 @@ def test_a_deletion_outlives_its_commit_and_is_joined(restored, order):
     assert 1 == sum(isinstance(action, do.Free) for action in restored.log)
 
 
-def test_a_resume_waits_for_a_deletion(restored):
+def test_a_resume_waits_for_a_deletion(restored: Shell) -> None:
     """It answers when the last session is gone; then requests come in."""
     deleting(restored, deadline=5)
     restored.pass_time(5)
@@ -144,7 +156,7 @@ def test_a_resume_waits_for_a_deletion(restored):
 
 
 @pytest.mark.parametrize("deadline", [0, 5])
-def test_a_resume_gives_up_at_its_deadline(restored, deadline):
+def test_a_resume_gives_up_at_its_deadline(restored: Shell, deadline: int) -> None:
     """409, the participant stays closed, and the commit may still be completed."""
     deleting(restored, deadline=5)
     restored.pass_time(5)
@@ -158,7 +170,7 @@ def test_a_resume_gives_up_at_its_deadline(restored, deadline):
     assert "committed" == restored.document(retry)["phase"]
 
 
-def test_a_waiting_resume_whose_caller_left_is_finished(restored):
+def test_a_waiting_resume_whose_caller_left_is_finished(restored: Shell) -> None:
     """Nobody hears of it, and the repeated call is idempotent."""
     deleting(restored, deadline=5)
     restored.pass_time(5)
@@ -170,7 +182,7 @@ def test_a_waiting_resume_whose_caller_left_is_finished(restored):
     assert restored.document(restored.call("resume", "c2"))["idempotent"]
 
 
-def test_an_unheard_resume_gives_up_without_a_word(restored):
+def test_an_unheard_resume_gives_up_without_a_word(restored: Shell) -> None:
     """At the deadline of the call that is gone."""
     deleting(restored, deadline=5)
     restored.pass_time(5)
@@ -182,11 +194,11 @@ def test_an_unheard_resume_gives_up_without_a_word(restored):
     assert None is restored.participant.control.holder
 
 
-def test_a_lease_that_runs_out_waits_30_seconds_for_a_deletion(restored):
+def test_a_lease_that_runs_out_waits_30_seconds_for_a_deletion(restored: Shell) -> None:
     """Then the lock is free for 30 seconds, and it tries again, until it is done."""
     deleting(restored, deadline=5)
     restored.pass_time(5)
-    end = restored.status()["lease_expires_at"]
+    end = at(restored.status(), "lease_expires_at")
     restored.pass_time(end - restored.now)
     renew = restored.call("renew", "c2", deadline=-1000)
     restored.pass_time(29)
@@ -203,10 +215,13 @@ def test_a_lease_that_runs_out_waits_30_seconds_for_a_deletion(restored):
     assert ("idle", "stale_checkpoint") == (restored.phase, restored.code(late))
 
 
-def test_a_resume_gets_in_between_the_attempts_of_an_expired_lease(restored):
+def test_a_resume_gets_in_between_the_attempts_of_an_expired_lease(
+    restored: Shell,
+) -> None:
     """It waits to its own deadline, then the pause begins anew."""
     deleting(restored, deadline=5)
     restored.pass_time(5)
+    assert restored.timer is not None
     restored.pass_time(restored.timer - restored.now)
     restored.pass_time(30)
     call = restored.call("resume", "c2", deadline=10)
@@ -221,10 +236,11 @@ def test_a_resume_gets_in_between_the_attempts_of_an_expired_lease(restored):
     assert None is restored.timer
 
 
-def test_a_renewed_lease_is_waited_for(restored):
+def test_a_renewed_lease_is_waited_for(restored: Shell) -> None:
     """A controller that comes back during the pause keeps the checkpoint."""
     deleting(restored, deadline=5)
     restored.pass_time(5)
+    assert restored.timer is not None
     restored.pass_time(restored.timer - restored.now)
     restored.pass_time(30)
     retry = restored.commit("c2", "d2", ["r1-a1"])
@@ -236,7 +252,7 @@ def test_a_renewed_lease_is_waited_for(restored):
     assert "committed" == restored.phase
 
 
-def test_only_the_deletion_ends_the_wait_for_it(restored):
+def test_only_the_deletion_ends_the_wait_for_it(restored: Shell) -> None:
     """Another removal's answer, or one that comes twice, does not reopen."""
     deleting(restored, deadline=5)
     restored.pass_time(5)
@@ -248,10 +264,10 @@ def test_only_the_deletion_ends_the_wait_for_it(restored):
     assert "prepared" == restored.phase
 
 
-def test_a_resume_that_gave_up_does_not_put_the_expiry_off(restored):
+def test_a_resume_that_gave_up_does_not_put_the_expiry_off(restored: Shell) -> None:
     """The pause is for a lease that has run out; this one still has its time."""
     deleting(restored, deadline=5)
-    end = restored.status()["lease_expires_at"]
+    end = at(restored.status(), "lease_expires_at")
     restored.pass_time(end - restored.now - 10)
     call = restored.call("resume", "c2", deadline=5)
     restored.pass_time(5)
@@ -260,7 +276,7 @@ def test_a_resume_that_gave_up_does_not_put_the_expiry_off(restored):
     assert end == restored.timer
 
 
-def test_a_request_that_waited_for_the_resume_claims_its_session(shell):
+def test_a_request_that_waited_for_the_resume_claims_its_session(shell: Shell) -> None:
     """From then on it is live, whatever a scope says."""
     shell.seed("s", "r1")
     shell.committed()
@@ -273,5 +289,5 @@ def test_a_request_that_waited_for_the_resume_claims_its_session(shell):
 
     document = fresh.committed("c2", "d2", scope=[])
 
-    assert ["r1-a1"] == [*document["episode_ids"]]
+    assert ["r1-a1"] == [*at(document, "episode_ids")]
     assert {"s": "seeded"} == fresh.worlds

@@ -1,6 +1,11 @@
 """Peak memory of a commit: below one records file, kept texts included."""
 
+from __future__ import annotations
+
 import tracemalloc
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
 
@@ -17,24 +22,26 @@ SESSIONS = 200
 class Counting(EnvironmentCodec):
     """A codec that counts what it encodes."""
 
-    def __init__(self):
+    calls: list[int]
+
+    def __init__(self) -> None:
         """Start at none."""
         super().__init__()
         object.__setattr__(self, "calls", [])
 
-    def encode(self, state):
+    def encode(self, state: Environment) -> bytes:
         """Count and encode."""
         self.calls.append(id(state))
         return super().encode(state)
 
 
-def world(number, version=0):
+def world(number: int, version: int = 0) -> Environment:
     """Return a world of 50 kB; two versions differ everywhere."""
     notes = [f"{number}-{version}-{line}-{'x' * 80}" for line in range(550)]
     return Environment.of({"notes": notes})
 
 
-def records_of(worlds):
+def records_of(worlds: Iterable[Environment]) -> tuple[SessionRecord, ...]:
     """Make a record for each world."""
     return tuple(
         SessionRecord(EpisodeId(f"r{number}"), f"session-{number}", one)
@@ -43,11 +50,11 @@ def records_of(worlds):
 
 
 @pytest.fixture
-def commit(tmp_path):
+def commit(tmp_path: Path) -> Callable[..., float]:
     """Return a function that commits and gives the peak as a share of the file."""
     encoded = EncodedStates(EnvironmentCodec())
 
-    def run(name, records):
+    def run(name: str, records: tuple[SessionRecord, ...]) -> float:
         directory = CheckpointDirectory(tmp_path / name, "ipi")
         tracemalloc.start()
         try:
@@ -61,7 +68,7 @@ def commit(tmp_path):
     return run
 
 
-def test_commits_take_less_memory_than_their_file(commit):
+def test_commits_take_less_memory_than_their_file(commit: Callable[..., float]) -> None:
     """The first, one of changed worlds, one of unchanged ones: all below the file."""
     first = records_of(world(n) for n in range(SESSIONS))
     changed = records_of(world(n, version=1) for n in range(SESSIONS))
@@ -74,7 +81,9 @@ def test_commits_take_less_memory_than_their_file(commit):
     assert {} == {name: share for name, share in shares.items() if share >= 1}
 
 
-def test_what_is_kept_and_what_is_written_together_stay_below_one_file(tmp_path):
+def test_what_is_kept_and_what_is_written_together_stay_below_one_file(
+    tmp_path: Path,
+) -> None:
     """Texts kept from the last commit are let go before new ones are made."""
     encoded = EncodedStates(EnvironmentCodec())
     batches = [
@@ -92,12 +101,12 @@ def test_what_is_kept_and_what_is_written_together_stay_below_one_file(tmp_path)
     assert peak < directory.records_size(manifest)
 
 
-def test_most_unchanged_worlds_are_not_encoded_again():
+def test_most_unchanged_worlds_are_not_encoded_again() -> None:
     """Of a large file fifteen of sixteen are known at the next commit, and stay known."""
     codec = Counting()
     encoded, records = EncodedStates(codec), records_of(map(world, range(SESSIONS)))
     first = list(encoded.lines(records))
-    counts = []
+    counts: list[int] = []
     for _ in range(2):
         codec.calls.clear()
         again = list(encoded.lines(records))
@@ -108,7 +117,7 @@ def test_most_unchanged_worlds_are_not_encoded_again():
     assert 0 < counts[0] <= SESSIONS // 16 + 2
 
 
-def test_a_small_checkpoint_is_encoded_once():
+def test_a_small_checkpoint_is_encoded_once() -> None:
     """Up to a mebibyte every text is kept."""
     codec = Counting()
     fitting = KEPT_ALWAYS // 52_000
@@ -118,7 +127,7 @@ def test_a_small_checkpoint_is_encoded_once():
     assert (first, fitting) == (again, len(codec.calls))
 
 
-def test_sessions_that_share_a_world_share_its_text():
+def test_sessions_that_share_a_world_share_its_text() -> None:
     """Rollouts of one row that have changed nothing yet are encoded once."""
     codec = Counting()
     one = world(0)

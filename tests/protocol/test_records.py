@@ -1,7 +1,11 @@
 """Record lines and the manifest: exact text, strict and lossless reading."""
 
+from __future__ import annotations
+
 import hashlib
 import json
+
+from typing import Any
 
 import pytest
 
@@ -50,7 +54,7 @@ session_ids = st.text(
 )
 
 
-def line_of(**members):
+def line_of(**members: Any) -> bytes:
     """Write a record's line with some members changed."""
     envelope = {
         "episode_id": {"rollout_id": "ipi-7"},
@@ -60,17 +64,30 @@ def line_of(**members):
     return json.dumps(envelope | members).encode() + b"\n"
 
 
-def refused(line, scope=None):
+def kept(line: bytes) -> SessionRecord:
+    """Read a line that is in the scope."""
+    record = read_record(line, CODEC, None)
+    assert record is not None
+    return record
+
+
+def world_of(record: SessionRecord) -> Environment:
+    """Return the state of a record, which is a world here."""
+    assert isinstance(record.state, Environment)
+    return record.state
+
+
+def refused(line: bytes, scope: frozenset[Any] | None = None) -> list[tuple[str, str]]:
     """Return code and path of every problem of a line."""
     with pytest.raises(SchemaError) as caught:
         read_record(line, CODEC, scope)
     return [(problem.code, problem.path) for problem in caught.value.problems]
 
 
-def test_a_line_is_compact_json_around_the_encoded_state():
+def test_a_line_is_compact_json_around_the_encoded_state() -> None:
     """The state's bytes stand in the line as they are."""
     record = SessionRecord(EpisodeId("ipi-7"), SESSION, Environment.of({"a": 2.0}))
-    state = CODEC.encode(record.state)
+    state = CODEC.encode(world_of(record))
 
     line = record_line(record, state)
 
@@ -82,21 +99,24 @@ def test_a_line_is_compact_json_around_the_encoded_state():
 
 
 @given(session_ids, worlds, st.integers(0, 3))
-def test_reading_a_line_gives_back_the_record(session, world, attempt):
+def test_reading_a_line_gives_back_the_record(
+    session: str, world: dict[str, Any], attempt: int
+) -> None:
     """Any session id and any world survive, in either spacing of JSON."""
     record = SessionRecord(EpisodeId("r", attempt), session, Environment.of(world))
-    line = record_line(record, CODEC.encode(record.state))
+    line = record_line(record, CODEC.encode(world_of(record)))
     spaced = json.dumps(json.loads(line)).encode() + b"\n"
 
     for text in (line, spaced):
         read = read_record(text, CODEC, None)
 
+        assert read is not None
         assert (record.episode_id, session) == (read.episode_id, read.session_id)
-        assert record.state.to_json() == read.state.to_json()
+        assert world_of(record).to_json() == world_of(read).to_json()
 
 
 @given(st.permutations(["episode_id", "session_id", "state", "owner"]))
-def test_members_may_stand_in_any_order(names):
+def test_members_may_stand_in_any_order(names: list[str]) -> None:
     """A record is an object: its own members have no order."""
     members = {
         "episode_id": {"attempt": 2, "rollout_id": "ipi-7"},
@@ -108,17 +128,18 @@ def test_members_may_stand_in_any_order(names):
 
     record = read_record(line, CODEC, None)
 
+    assert record is not None
     assert (EpisodeId("ipi-7", 2), "s%C3#~") == (record.episode_id, record.session_id)
-    assert b'{"a":1}' == record.state.to_json()
+    assert b'{"a":1}' == world_of(record).to_json()
 
 
 @pytest.mark.parametrize("owner", [None, "worker"])
-def test_an_owner_is_accepted_and_ignored(owner):
+def test_an_owner_is_accepted_and_ignored(owner: str | None) -> None:
     """Servers with several workers write an owner; it means nothing here."""
-    assert read_record(line_of(owner=owner), CODEC, None).session_id == "s"
+    assert kept(line_of(owner=owner)).session_id == "s"
 
 
-def test_records_outside_the_scope_are_not_built():
+def test_records_outside_the_scope_are_not_built() -> None:
     """Only the scope's records are kept; the others need a valid episode alone."""
     scope = frozenset({EpisodeId("ipi-9")})
 
@@ -146,7 +167,9 @@ def test_records_outside_the_scope_are_not_built():
         ({"episode_id": "ipi-7"}, [("wrong_type", "$.episode_id")]),
     ],
 )
-def test_records_are_closed_and_strict(members, expected):
+def test_records_are_closed_and_strict(
+    members: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
     """Every fault of a record in the scope is named with its path."""
     assert expected == refused(line_of(**members))
 
@@ -154,7 +177,7 @@ def test_records_are_closed_and_strict(members, expected):
 @pytest.mark.parametrize(
     "session_id", ["", "a b", "x" * 97, "x" * 200, 'a"b', "a\\b", "a\n", "é"]
 )
-def test_a_session_that_no_cookie_can_name_is_refused(session_id):
+def test_a_session_that_no_cookie_can_name_is_refused(session_id: str) -> None:
     """It could never be continued, in either spelling of a line."""
     line = line_of(session_id=session_id)
     spaced = json.dumps(json.loads(line), ensure_ascii=False).encode()
@@ -164,15 +187,15 @@ def test_a_session_that_no_cookie_can_name_is_refused(session_id):
     assert read_record(line, CODEC, frozenset()) is None
 
 
-def test_the_longest_session_id_is_read():
+def test_the_longest_session_id_is_read() -> None:
     """All characters that a cookie carries unquoted may stand in an id."""
     longest = "".join(chr(code) for code in range(33, 127) if chr(code) not in '"\\')
     longest += "x" * (MAX_SESSION_ID - len(longest))
 
-    assert longest == read_record(line_of(session_id=longest), CODEC, None).session_id
+    assert longest == kept(line_of(session_id=longest)).session_id
 
 
-def test_faults_in_the_usual_form_are_named_alike():
+def test_faults_in_the_usual_form_are_named_alike() -> None:
     """The shape that our own writer gives is checked as strictly."""
     attempt = (
         b'{"episode_id":{"rollout_id":"x-a1","attempt":0},"session_id":"s","state":{}}'
@@ -184,7 +207,7 @@ def test_faults_in_the_usual_form_are_named_alike():
 
 
 @pytest.mark.parametrize("line", [b"[]\n", b"3\n", b'"x"', b"null"])
-def test_a_line_is_an_object(line):
+def test_a_line_is_an_object(line: bytes) -> None:
     """Other JSON is no record."""
     assert [("wrong_type", "$")] == refused(line)
 
@@ -199,14 +222,14 @@ def test_a_line_is_an_object(line):
     ],
 )
 @pytest.mark.parametrize("scope", [None, frozenset()])
-def test_a_line_is_json(line, scope):
+def test_a_line_is_json(line: bytes, scope: frozenset[Any] | None) -> None:
     """What does not parse is refused, in the scope or not."""
     with pytest.raises(DecodeError):
         read_record(line, CODEC, scope)
 
 
 @pytest.mark.parametrize("levels", [250, 2000])
-def test_b16_a_state_too_deep_to_write_is_not_read(levels):
+def test_b16_a_state_too_deep_to_write_is_not_read(levels: int) -> None:
     """What a later commit could not write is refused by the restore."""
     line = (
         b'{"episode_id":{"rollout_id":"r","attempt":0},"session_id":"s","state":'
@@ -235,37 +258,39 @@ def test_b16_a_state_too_deep_to_write_is_not_read(levels):
     ],
 )
 @pytest.mark.parametrize("scope", [None, frozenset()])
-def test_b14_duplicate_members_are_refused_and_named(line, path, scope):
+def test_b14_duplicate_members_are_refused_and_named(
+    line: bytes, path: str, scope: frozenset[Any] | None
+) -> None:
     """A second member of one name silently replaces nothing."""
     assert [("duplicate_member", path)] == refused(line, scope)
 
 
-def test_b14_inside_the_opaque_state_the_last_value_counts():
+def test_b14_inside_the_opaque_state_the_last_value_counts() -> None:
     """Below the envelope the rule of the codec holds: the last value."""
     line = b'{"episode_id":{"rollout_id":"r","attempt":0},"session_id":"s","state":{"schema_version":1,"environment":{"a":1,"a":2}}}'
 
-    assert b'{"a":2}' == read_record(line, CODEC, None).state.to_json()
+    assert b'{"a":2}' == world_of(kept(line)).to_json()
 
 
 class CountingCodec(EnvironmentCodec):
     """A codec that notes what it encodes."""
 
-    def encode(self, state):
+    def encode(self, state: Environment) -> bytes:
         """Note and encode."""
         calls.append(state)
         return super().encode(state)
 
 
-calls = []
+calls: Any = []
 
 
-def test_an_unchanged_state_is_encoded_once():
+def test_an_unchanged_state_is_encoded_once() -> None:
     """The next commit reuses the text of every world that is the same object."""
     states, same = EncodedStates(CountingCodec()), Environment.of({"a": 1})
     old, new = Environment.of({"b": 1}), Environment.of({"b": 2})
     calls.clear()
 
-    def lines(*worlds):
+    def lines(*worlds: Environment) -> list[dict[str, int]]:
         records = [
             SessionRecord(EpisodeId(f"r{n}"), f"s{n}", world)
             for n, world in enumerate(worlds)
@@ -279,7 +304,7 @@ def test_an_unchanged_state_is_encoded_once():
     assert [same, old, new] == calls
 
 
-def test_the_text_of_a_session_that_is_gone_is_forgotten():
+def test_the_text_of_a_session_that_is_gone_is_forgotten() -> None:
     """Only what the last commit wrote is remembered."""
     states, world = EncodedStates(CountingCodec()), Environment.of({})
     record = SessionRecord(EpisodeId("r"), "s", world)
@@ -291,7 +316,7 @@ def test_the_text_of_a_session_that_is_gone_is_forgotten():
     assert [world, world] == calls
 
 
-def manifest(**changes):
+def manifest(**changes: Any) -> bytes:
     """Write a manifest with some members changed."""
     digest = hashlib.sha256(b"").hexdigest()
     members = {
@@ -306,7 +331,7 @@ def manifest(**changes):
     return json.dumps(members | changes).encode()
 
 
-def test_the_manifest_of_the_specification_is_written_byte_for_byte():
+def test_the_manifest_of_the_specification_is_written_byte_for_byte() -> None:
     """Sorted, indented by one space, no newline at the end."""
     read = read_manifest(MANIFEST.encode(), "resources", "ipi")
 
@@ -322,14 +347,14 @@ def test_the_manifest_of_the_specification_is_written_byte_for_byte():
     ]
 
 
-def test_extra_members_of_a_manifest_are_ignored():
+def test_extra_members_of_a_manifest_are_ignored() -> None:
     """Other participants write members of their own."""
     data = manifest(session_owners=["w"], note={"a": 1})
 
     assert isinstance(read_manifest(data, "resources", "ipi"), Manifest)
 
 
-def test_the_fixed_file_name_of_old_is_accepted():
+def test_the_fixed_file_name_of_old_is_accepted() -> None:
     """Before digests were in names there was one name."""
     read = read_manifest(manifest(records_file="records.jsonl"), "resources", "ipi")
 
@@ -355,7 +380,7 @@ def test_the_fixed_file_name_of_old_is_accepted():
         ({"record_count": True}, "$.record_count"),
     ],
 )
-def test_manifests_are_checked_in_order(changes, path):
+def test_manifests_are_checked_in_order(changes: dict[str, Any], path: str) -> None:
     """Checks 4 to 7: the first one that fails is named."""
     with pytest.raises(SchemaError) as caught:
         read_manifest(manifest(**changes), "resources", "ipi")
@@ -364,13 +389,13 @@ def test_manifests_are_checked_in_order(changes, path):
 
 
 @pytest.mark.parametrize("data", [b"[]", b"null", b'"x"'])
-def test_a_manifest_is_an_object(data):
+def test_a_manifest_is_an_object(data: bytes) -> None:
     """Check 3: other JSON is no manifest."""
     with pytest.raises(SchemaError, match="expected an object"):
         read_manifest(data, "resources", "ipi")
 
 
-def test_b14_duplicate_members_of_a_manifest_are_refused():
+def test_b14_duplicate_members_of_a_manifest_are_refused() -> None:
     """A manifest that says two things says nothing."""
     data = manifest()[:-1] + b', "record_count": 5}'
 

@@ -1,17 +1,27 @@
 """Retire and forget: marks, retired sessions, what is freed when (2.12, 3.6)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import pytest
+
+from documents import at
 
 from ipistate.protocol import actions as do
 from ipistate.protocol import events as on
 
 
-def blockers(shell):
+if TYPE_CHECKING:
+    from tests.protocol.conftest import Shell
+
+
+def blockers(shell: Shell) -> list[str]:
     """Return the blockers that the status shows."""
-    return [*shell.status()["report"]["blockers"]]
+    return [*at(shell.status(), "report", "blockers")]
 
 
-def refused(shell, *arguments):
+def refused(shell: Shell, *arguments: str) -> bool:
     """Tell whether a request is refused as stale."""
     number = shell.arrive(*arguments)
     if number in shell.admitted:
@@ -20,7 +30,9 @@ def refused(shell, *arguments):
     return "stale_attempt" == shell.refused[number].code
 
 
-def test_a_retire_frees_the_sessions_of_the_attempt_and_earlier_ones(shell):
+def test_a_retire_frees_the_sessions_of_the_attempt_and_earlier_ones(
+    shell: Shell,
+) -> None:
     """The reply names the episodes in the order of the request."""
     for session, episode in (("a", "r1"), ("b", "r1-a2"), ("c", "r1-a3"), ("d", "r2")):
         shell.seed(session, episode)
@@ -29,14 +41,14 @@ def test_a_retire_frees_the_sessions_of_the_attempt_and_earlier_ones(shell):
 
     assert {"retired": ["r2", "r1-a2", "unknown", "r2"]} == shell.document(call)
     assert {"c": "seeded"} == shell.worlds
-    assert {"inflight": 0, "sessions": 1} == shell.status()["report"]["counts"]
+    assert {"inflight": 0, "sessions": 1} == at(shell.status(), "report", "counts")
     assert (3, 3) == (
         shell.status()["retired_rollouts"],
         shell.status()["retired_sessions"],
     )
 
 
-def test_what_is_idle_is_freed_at_once_and_together(shell):
+def test_what_is_idle_is_freed_at_once_and_together(shell: Shell) -> None:
     """One busy session does not keep the worlds of the others."""
     for name in ("a", "b", "c"):
         shell.seed(name, "r1")
@@ -54,7 +66,7 @@ def test_what_is_idle_is_freed_at_once_and_together(shell):
     assert 200 == shell.reply(call)[0]
 
 
-def test_a_retired_session_is_refused_by_its_id_and_by_its_prefix(shell):
+def test_a_retired_session_is_refused_by_its_id_and_by_its_prefix(shell: Shell) -> None:
     """From the first moment, and until it is forgotten; a close always passes."""
     shell.seed("s", "r1-a1")
     running = shell.arrive("/tool", "s")
@@ -73,7 +85,7 @@ def test_a_retired_session_is_refused_by_its_id_and_by_its_prefix(shell):
     assert not refused(shell, "/tool", "s", "r1-a1")
 
 
-def test_marks_only_grow(shell):
+def test_marks_only_grow(shell: Shell) -> None:
     """An earlier attempt that is retired later changes nothing."""
     shell.retire("r1-a2")
     shell.retire("r1")
@@ -83,7 +95,7 @@ def test_marks_only_grow(shell):
     assert 1 == shell.status()["retired_rollouts"]
 
 
-def test_a_retire_waits_for_seeds_in_progress(shell):
+def test_a_retire_waits_for_seeds_in_progress(shell: Shell) -> None:
     """Their session is bound when they end, and freed like the others."""
     seed = shell.arrive("/seed_session", "s", "r1")
     other = shell.arrive("/seed_session", "t", "r1-a1")
@@ -100,7 +112,7 @@ def test_a_retire_waits_for_seeds_in_progress(shell):
     assert not refused(shell, "/tool", "t")
 
 
-def test_a_seed_that_fails_leaves_nothing_to_free(shell):
+def test_a_seed_that_fails_leaves_nothing_to_free(shell: Shell) -> None:
     """The retire is answered when the seed has ended."""
     seed = shell.arrive("/seed_session", "s", "r1")
     call = shell.retire("r1")
@@ -111,7 +123,7 @@ def test_a_seed_that_fails_leaves_nothing_to_free(shell):
     assert not refused(shell, "/tool", "s")
 
 
-def test_a_retire_cut_short_blocks_the_next_checkpoint(shell):
+def test_a_retire_cut_short_blocks_the_next_checkpoint(shell: Shell) -> None:
     """409 at the deadline; a repeated one waits again and frees what is left."""
     shell.seed("s", "r1")
     running = shell.arrive("/tool", "s")
@@ -123,7 +135,7 @@ def test_a_retire_cut_short_blocks_the_next_checkpoint(shell):
     prepare = shell.call("prepare", deadline=5)
     shell.pass_time(5)
     assert "preparing" == shell.document(prepare)["phase"]
-    assert ["r1"] == [*shell.document(prepare)["report"]["blockers"]]
+    assert ["r1"] == [*at(shell.document(prepare), "report", "blockers")]
     assert "invalid_phase" == shell.code(shell.retire("r1", checkpoint_id="c1"))
     shell.call("resume")
     second = shell.retire("r1")
@@ -133,7 +145,7 @@ def test_a_retire_cut_short_blocks_the_next_checkpoint(shell):
     shell.prepared("c2")
 
 
-def test_a_late_retire_only_marks(shell):
+def test_a_late_retire_only_marks(shell: Shell) -> None:
     """A deadline that has passed starts no work, but the attempt is refused."""
     shell.seed("s", "r1")
 
@@ -142,7 +154,7 @@ def test_a_late_retire_only_marks(shell):
     assert refused(shell, "/tool", "s")
 
 
-def test_a_retire_whose_caller_left_is_repeated(shell):
+def test_a_retire_whose_caller_left_is_repeated(shell: Shell) -> None:
     """The marks stay, the waiting ends."""
     shell.seed("s", "r1")
     running = shell.arrive("/tool", "s")
@@ -153,7 +165,7 @@ def test_a_retire_whose_caller_left_is_repeated(shell):
     assert 200 == shell.reply(shell.retire("r1"))[0]
 
 
-def test_a_removal_that_outlives_its_retire_is_joined(shell):
+def test_a_removal_that_outlives_its_retire_is_joined(shell: Shell) -> None:
     """The sessions are freed once, and a repeated retire waits for that."""
     shell.frees_at_once = False
     shell.seed("s", "r1")
@@ -165,10 +177,10 @@ def test_a_removal_that_outlives_its_retire_is_joined(shell):
     shell.free()
 
     assert {"retired": ["r1"]} == shell.document(second)
-    assert 0 == shell.status()["report"]["counts"]["sessions"]
+    assert 0 == at(shell.status(), "report", "counts", "sessions")
 
 
-def test_calls_wait_for_a_retire(shell):
+def test_calls_wait_for_a_retire(shell: Shell) -> None:
     """It holds the lock; a prepare and a resume come after it."""
     shell.seed("s", "r1")
     running = shell.arrive("/tool", "s")
@@ -180,7 +192,7 @@ def test_calls_wait_for_a_retire(shell):
     assert "prepared" == shell.document(prepare)["phase"]
 
 
-def test_a_close_frees_a_session_that_waits_to_be_freed(shell):
+def test_a_close_frees_a_session_that_waits_to_be_freed(shell: Shell) -> None:
     """Nothing of it is left, so it does not block any more."""
     shell.seed("s", "r1")
     running = shell.arrive("/tool", "s")
@@ -192,7 +204,7 @@ def test_a_close_frees_a_session_that_waits_to_be_freed(shell):
     shell.end(running)
 
 
-def test_a_session_seeded_for_another_episode_is_that_episodes(shell):
+def test_a_session_seeded_for_another_episode_is_that_episodes(shell: Shell) -> None:
     """A seed under way when its session's old attempt is retired starts it afresh."""
     shell.seed("s", "r1")
     seed = shell.arrive("/seed_session", "s", "r2")
@@ -206,7 +218,7 @@ def test_a_session_seeded_for_another_episode_is_that_episodes(shell):
     assert 0 == shell.status()["retired_sessions"]
 
 
-def test_a_removal_leaves_a_session_that_was_bound_anew(shell):
+def test_a_removal_leaves_a_session_that_was_bound_anew(shell: Shell) -> None:
     """What is freed late is not taken for what lives now."""
     shell.frees_at_once = False
     shell.seed("s", "r1")
@@ -217,10 +229,12 @@ def test_a_removal_leaves_a_session_that_was_bound_anew(shell):
 
     shell.free()
 
-    assert 1 == shell.status()["report"]["counts"]["sessions"]
+    assert 1 == at(shell.status(), "report", "counts", "sessions")
 
 
-def test_a_session_that_is_seeded_while_it_is_freed_is_freed_again(shell):
+def test_a_session_that_is_seeded_while_it_is_freed_is_freed_again(
+    shell: Shell,
+) -> None:
     """The late seed of a retired attempt has made a world after the removal began."""
     shell.frees_at_once = False
     shell.seed("s", "r1")
@@ -238,7 +252,7 @@ def test_a_session_that_is_seeded_while_it_is_freed_is_freed_again(shell):
     assert 200 == shell.reply(call)[0]
 
 
-def test_a_retired_attempt_that_is_restored_is_still_retired(shell):
+def test_a_retired_attempt_that_is_restored_is_still_retired(shell: Shell) -> None:
     """Its session blocks the next checkpoint until the retire is repeated."""
     shell.seed("s0", "r1")
     shell.seed("s1", "r2")
@@ -263,7 +277,9 @@ def test_a_retired_attempt_that_is_restored_is_still_retired(shell):
 
 @pytest.mark.parametrize("phase", ["preparing", "prepared", "committed"])
 @pytest.mark.parametrize("operation", ["retire", "forget"])
-def test_an_open_checkpoint_is_resumed_first(shell, phase, operation):
+def test_an_open_checkpoint_is_resumed_first(
+    shell: Shell, phase: str, operation: str
+) -> None:
     """409 invalid_phase whatever the id: the final clean-up waits for the resume."""
     if phase == "preparing":
         shell.arrive("/tool")
@@ -281,7 +297,7 @@ def test_an_open_checkpoint_is_resumed_first(shell, phase, operation):
 
 
 @pytest.mark.parametrize("operation", ["retire", "forget"])
-def test_while_idle_any_id_will_do(shell, operation):
+def test_while_idle_any_id_will_do(shell: Shell, operation: str) -> None:
     """Also one that was resumed; it is not fenced either, nor recorded."""
     shell.call("resume", "old")
 
@@ -293,7 +309,7 @@ def test_while_idle_any_id_will_do(shell, operation):
 
 
 @pytest.mark.parametrize("operation", ["retire", "forget"])
-def test_a_restored_participant_knows_its_own_id(shell, operation):
+def test_a_restored_participant_knows_its_own_id(shell: Shell, operation: str) -> None:
     """Another id is a conflict; its own renews the lease."""
     shell.seed("s", "r1")
     shell.committed()
@@ -308,7 +324,7 @@ def test_a_restored_participant_knows_its_own_id(shell, operation):
     assert (operation == "retire") == (fresh.worlds == {})
 
 
-def test_a_restored_session_that_is_retired_is_not_unclaimed(shell):
+def test_a_restored_session_that_is_retired_is_not_unclaimed(shell: Shell) -> None:
     """No commit deletes it a second time while it is being freed."""
     shell.seed("s", "r1")
     shell.committed()
@@ -322,11 +338,13 @@ def test_a_restored_session_that_is_retired_is_not_unclaimed(shell):
 
     fresh.free()
 
-    assert [] == [*fresh.committed("c2", "d2", scope=[])["episode_ids"]]
+    assert [] == [*at(fresh.committed("c2", "d2", scope=[]), "episode_ids")]
     assert {} == fresh.removals
 
 
-def test_a_waiting_request_of_a_retired_session_is_refused_at_the_resume(shell):
+def test_a_waiting_request_of_a_retired_session_is_refused_at_the_resume(
+    shell: Shell,
+) -> None:
     """It waits like all others, and never reaches a world."""
     shell.seed("s", "r1")
     shell.committed()
@@ -346,7 +364,7 @@ def test_a_waiting_request_of_a_retired_session_is_refused_at_the_resume(shell):
 # -- forget -----------------------------------------------------------------------
 
 
-def test_a_forget_drops_marks_and_retired_sessions(shell):
+def test_a_forget_drops_marks_and_retired_sessions(shell: Shell) -> None:
     """The reply is sorted; unknown rollouts are fine."""
     for session, episode in (("a", "r1"), ("b", "r2")):
         shell.seed(session, episode)
@@ -363,7 +381,7 @@ def test_a_forget_drops_marks_and_retired_sessions(shell):
     assert refused(shell, "/tool", "b")
 
 
-def test_a_forget_before_everything_is_freed_changes_nothing(shell):
+def test_a_forget_before_everything_is_freed_changes_nothing(shell: Shell) -> None:
     """409 retire_incomplete, also for the rollouts that are done."""
     shell.seed("s", "r1")
     running = shell.arrive("/tool", "s")
@@ -379,7 +397,7 @@ def test_a_forget_before_everything_is_freed_changes_nothing(shell):
     assert 200 == shell.reply(shell.forget("r1"))[0]
 
 
-def test_a_forget_waits_for_a_seed_that_was_not_waited_for(shell):
+def test_a_forget_waits_for_a_seed_that_was_not_waited_for(shell: Shell) -> None:
     """The session would come to life as that of an attempt nobody retires."""
     seed = shell.arrive("/seed_session", "s", "r1")
     shell.retire("r1", deadline=5)
@@ -392,7 +410,7 @@ def test_a_forget_waits_for_a_seed_that_was_not_waited_for(shell):
     assert "retire_incomplete" == shell.code(shell.forget("r1"))
 
 
-def test_a_late_forget_changes_nothing(shell):
+def test_a_late_forget_changes_nothing(shell: Shell) -> None:
     """The deadline bounds it like the others."""
     shell.retire("r1")
 
@@ -400,7 +418,7 @@ def test_a_late_forget_changes_nothing(shell):
     assert 1 == shell.status()["retired_rollouts"]
 
 
-def test_an_unknown_removal_means_nothing(shell):
+def test_an_unknown_removal_means_nothing(shell: Shell) -> None:
     """An answer that comes twice is harmless."""
     shell.seed("s", "r1")
     shell.retire("r1")

@@ -1,5 +1,7 @@
 """The map of requests behaves as a dict would, however it is changed."""
 
+from __future__ import annotations
+
 import pytest
 
 from hypothesis import given
@@ -9,7 +11,7 @@ from ipistate.protocol.events import RequestArrived
 from ipistate.protocol.waiting_requests import WaitingRequests
 
 
-def request(number):
+def request(number: int) -> RequestArrived:
     """Make a request."""
     return RequestArrived(number, "/tool", f"s{number}")
 
@@ -18,7 +20,7 @@ def request(number):
     st.lists(st.integers(0, 300), unique=True),
     st.lists(st.tuples(st.booleans(), st.integers(0, 300)), max_size=200),
 )
-def test_it_equals_a_dict(first, changes):
+def test_it_equals_a_dict(first: list[int], changes: list[tuple[bool, int]]) -> None:
     """Additions go last, removals keep the order, and old versions stay."""
     requests = WaitingRequests.of(request(number) for number in first)
     expected, history = {number: request(number) for number in first}, []
@@ -39,7 +41,7 @@ def test_it_equals_a_dict(first, changes):
 
 
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 128, 200])
-def test_requests_are_found_and_removed_in_every_piece(count):
+def test_requests_are_found_and_removed_in_every_piece(count: int) -> None:
     """One by one or all at once; of those that are gone no piece is kept."""
     built = WaitingRequests.of(map(request, range(count)))
     grown = WaitingRequests()
@@ -54,7 +56,7 @@ def test_requests_are_found_and_removed_in_every_piece(count):
     assert () == grown._older == built._older
 
 
-def test_an_unknown_request_is_not_there():
+def test_an_unknown_request_is_not_there() -> None:
     """Removing it gives the same map."""
     requests = WaitingRequests.of(map(request, range(70))).added(request(100))
 
@@ -64,6 +66,6 @@ def test_an_unknown_request_is_not_there():
         requests[70]
 
 
-def test_it_shows_its_requests():
+def test_it_shows_its_requests() -> None:
     """As a dict would, in order."""
     assert f"Requests({ {1: request(1)} })" == repr(WaitingRequests().added(request(1)))

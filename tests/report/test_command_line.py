@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import stat
 
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from ipistate.cli.app import cli
 from ipistate.generate import builtin
@@ -27,25 +30,29 @@ NO_TASKS = partial(partial, as_it_is)
 
 
 @pytest.fixture
-def report(tmp_path, monkeypatch):
+def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Return a function that runs the verb in a directory of its own."""
     monkeypatch.chdir(tmp_path)
 
-    def invoke(*arguments, given=None):
+    def invoke(*arguments: int | str | Path, given: bytes | None = None) -> Result:
         return CliRunner().invoke(cli, ["report", *map(str, arguments)], input=given)
 
     return invoke
 
 
 @pytest.fixture
-def stored(tmp_path, rows, lines):
+def stored(
+    tmp_path: Path, rows: list[dict[str, Any]], lines: Callable[..., list[bytes]]
+) -> Path:
     """Return a file of six rollouts."""
     file = tmp_path / "rollouts.jsonl"
     file.write_bytes(b"\n".join(lines(rows[:6])) + b"\n")
     return file
 
 
-def test_page_is_written(report, stored, tmp_path):
+def test_page_is_written(
+    report: Callable[..., Result], stored: Path, tmp_path: Path
+) -> None:
     """The page is there, nothing is on standard output, a note on standard error."""
     result = report(stored, "-o", "report.html", "--title", "Mine")
 
@@ -55,7 +62,7 @@ def test_page_is_written(report, stored, tmp_path):
     assert {"report.html", "rollouts.jsonl"} == {one.name for one in tmp_path.iterdir()}
 
 
-def test_figures_are_one_document(report, stored):
+def test_figures_are_one_document(report: Callable[..., Result], stored: Path) -> None:
     """With --json standard output is one JSON document with the figures."""
     result = report(stored, "--json")
     run = json.loads(result.stdout)["runs"][0]
@@ -66,7 +73,9 @@ def test_figures_are_one_document(report, stored):
     assert {"easy", "medium"} & run["by"]["difficulty"].keys()
 
 
-def test_processes_change_nothing(report, stored, tmp_path):
+def test_processes_change_nothing(
+    report: Callable[..., Result], stored: Path, tmp_path: Path
+) -> None:
     """Two processes write the page that one writes."""
     for count in (1, 2):
         name = f"{count}.html"
@@ -75,7 +84,9 @@ def test_processes_change_nothing(report, stored, tmp_path):
     assert (tmp_path / "1.html").read_bytes() == (tmp_path / "2.html").read_bytes()
 
 
-def test_chunks_come_in_order(rows, lines):
+def test_chunks_come_in_order(
+    rows: list[dict[str, Any]], lines: Callable[..., list[bytes]]
+) -> None:
     """Batches that several processes work on come back in the file's order."""
     made = [ReportLine(n, text) for n, text in enumerate(lines(rows) * 4, 1)]
     with Processes(2, NO_TASKS) as worker:
@@ -88,7 +99,7 @@ def test_chunks_come_in_order(rows, lines):
     ]
 
 
-def test_batches_are_bounded():
+def test_batches_are_bounded() -> None:
     """A batch has at most so many lines, and a large line a batch of its own."""
     small, large = b"x", b"x" * (5 * 2**20)
     texts = [small] * 100 + [large] + [small]
@@ -97,7 +108,9 @@ def test_batches_are_bounded():
     assert [64, 36, 1, 1] == sizes
 
 
-def test_standard_input(report, stored, tmp_path):
+def test_standard_input(
+    report: Callable[..., Result], stored: Path, tmp_path: Path
+) -> None:
     """- reads standard input."""
     result = report("-", "-o", "r.html", given=stored.read_bytes())
 
@@ -106,7 +119,9 @@ def test_standard_input(report, stored, tmp_path):
 
 
 @pytest.mark.parametrize("cut", [100, 5000, -2])
-def test_a_torn_line_is_refused(report, stored, tmp_path, cut):
+def test_a_torn_line_is_refused(
+    report: Callable[..., Result], stored: Path, tmp_path: Path, cut: int
+) -> None:
     """A torn last line names its number and the way out; no page is written."""
     whole = stored.read_bytes().splitlines(keepends=True)
     stored.write_bytes(b"".join(whole[:3]) + whole[3][:cut])
@@ -118,7 +133,9 @@ def test_a_torn_line_is_refused(report, stored, tmp_path, cut):
     assert ["rollouts.jsonl"] == [one.name for one in tmp_path.iterdir()]
 
 
-def test_broken_lines_are_skipped_and_told_of(report, stored, tmp_path):
+def test_broken_lines_are_skipped_and_told_of(
+    report: Callable[..., Result], stored: Path, tmp_path: Path
+) -> None:
     """--skip-broken counts what it leaves out, on the page, in the note and the JSON."""
     good = stored.read_bytes()
     stored.write_bytes(b"{}\n" + good + b"\xff\xfe\n[]\n")
@@ -134,7 +151,9 @@ def test_broken_lines_are_skipped_and_told_of(report, stored, tmp_path):
     assert "<li>line 8: " in page
 
 
-def test_failures_count_as_masked(report, stored, tmp_path):
+def test_failures_count_as_masked(
+    report: Callable[..., Result], stored: Path, tmp_path: Path
+) -> None:
     """Attempts that failed count once for each rollout that has no row, as masked."""
     failed = {"mask_sample": True, "failure_kind": "endpoint_timeout", "response": {}}
     lines = [
@@ -150,7 +169,9 @@ def test_failures_count_as_masked(report, stored, tmp_path):
     assert (6, 2) == (total["resistance"]["n"], total["outcomes"]["masked"])
 
 
-def test_torn_failures_are_refused(report, stored, tmp_path):
+def test_torn_failures_are_refused(
+    report: Callable[..., Result], stored: Path, tmp_path: Path
+) -> None:
     """The file of failures is no less read than that of rows."""
     (tmp_path / "rollouts_failures.jsonl").write_text('{"mask_sample": tr')
 
@@ -167,7 +188,9 @@ def test_torn_failures_are_refused(report, stored, tmp_path):
         (b'{"rows": []}\n', "no_trace"),
     ],
 )
-def test_foreign_files_are_refused(report, tmp_path, content, words):
+def test_foreign_files_are_refused(
+    report: Callable[..., Result], tmp_path: Path, content: bytes, words: str
+) -> None:
     """Empty and foreign files are refused with what is wrong, also line by line."""
     (tmp_path / "foreign").write_bytes(content)
     result = report("foreign", "-o", "report.html")
@@ -178,14 +201,18 @@ def test_foreign_files_are_refused(report, tmp_path, content, words):
     assert not (tmp_path / "report.html").exists()
 
 
-def test_task_files_are_told_from_rollouts(report, tmp_path):
+def test_task_files_are_told_from_rollouts(
+    report: Callable[..., Result], tmp_path: Path
+) -> None:
     """Task rows have no trace, which is said."""
     (tmp_path / "tasks").write_bytes(builtin.rows()[0].to_json() + b"\n")
 
     assert "no_trace" in report("tasks", "-o", "r.html").stderr
 
 
-def test_a_line_without_end_is_refused(report, stored, monkeypatch):
+def test_a_line_without_end_is_refused(
+    report: Callable[..., Result], stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file of one endless line is refused before it fills the memory."""
     monkeypatch.setattr("ipistate.cli.report.LONGEST_LINE", 1000)
     result = report(stored, "-o", "r.html")
@@ -194,7 +221,9 @@ def test_a_line_without_end_is_refused(report, stored, monkeypatch):
     assert "line 1: longer than 1000 bytes" in result.stderr
 
 
-def test_an_input_is_never_written_over(report, stored):
+def test_an_input_is_never_written_over(
+    report: Callable[..., Result], stored: Path
+) -> None:
     """The page may not take the name of a file that is read."""
     before = stored.read_bytes()
     result = report(stored, "-o", stored)
@@ -203,7 +232,9 @@ def test_an_input_is_never_written_over(report, stored):
     assert "this is an input" in result.stderr
 
 
-def test_a_refusal_keeps_the_old_page(report, stored, tmp_path):
+def test_a_refusal_keeps_the_old_page(
+    report: Callable[..., Result], stored: Path, tmp_path: Path
+) -> None:
     """A page that was there stays as it is if the new one cannot be made."""
     (tmp_path / "report.html").write_text("old")
     stored.write_bytes(b"{\n")
@@ -212,7 +243,9 @@ def test_a_refusal_keeps_the_old_page(report, stored, tmp_path):
     assert "old" == (tmp_path / "report.html").read_text()
 
 
-def test_a_full_disk_is_said(report, stored, tmp_path):
+def test_a_full_disk_is_said(
+    report: Callable[..., Result], stored: Path, tmp_path: Path
+) -> None:
     """A page that finds no room is an error; the device is still one afterwards."""
     (tmp_path / "full.html").symlink_to("/dev/full")
     result = report(stored, "-o", "full.html")
@@ -222,7 +255,9 @@ def test_a_full_disk_is_said(report, stored, tmp_path):
     assert stat.S_ISCHR((tmp_path / "full.html").stat().st_mode)
 
 
-def test_no_output_is_a_usage_error(report, stored):
+def test_no_output_is_a_usage_error(
+    report: Callable[..., Result], stored: Path
+) -> None:
     """Without -o and --json there is nothing to do."""
     result = report(stored)
 
@@ -230,7 +265,12 @@ def test_no_output_is_a_usage_error(report, stored):
     assert "-o FILE" in result.stderr
 
 
-def test_tasks_give_worlds(report, tmp_path, rows, lines):
+def test_tasks_give_worlds(
+    report: Callable[..., Result],
+    tmp_path: Path,
+    rows: list[dict[str, Any]],
+    lines: Callable[..., list[bytes]],
+) -> None:
     """Rollouts without environment get that of the task row with their prompt."""
     bare = [{k: v for k, v in row.items() if k != "environment"} for row in rows[:4]]
     (tmp_path / "bare.jsonl").write_bytes(b"\n".join(lines(bare)))
@@ -245,7 +285,9 @@ def test_tasks_give_worlds(report, tmp_path, rows, lines):
         assert (4, 0) == (total["resistance"]["n"], total["without_world"])
 
 
-def test_broken_tasks_are_refused(report, stored, tmp_path):
+def test_broken_tasks_are_refused(
+    report: Callable[..., Result], stored: Path, tmp_path: Path
+) -> None:
     """What is wrong with the task rows is said once, whatever reads the rollouts."""
     (tmp_path / "tasks.jsonl").write_bytes(b"{}\n")
     result = report(stored, "--json", "--tasks", "tasks.jsonl", "--processes", "2")
@@ -254,7 +296,9 @@ def test_broken_tasks_are_refused(report, stored, tmp_path):
     assert "tasks.jsonl, line 1: " in result.stderr
 
 
-def test_equal_names_are_told_apart(report, stored, tmp_path):
+def test_equal_names_are_told_apart(
+    report: Callable[..., Result], stored: Path, tmp_path: Path
+) -> None:
     """Runs are called by their files' stems, or whole names if these are equal."""
     (tmp_path / "other").mkdir()
     other = tmp_path / "other" / "rollouts.jsonl"

@@ -7,6 +7,9 @@ import hashlib
 import json
 import re
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from hypothesis import HealthCheck, given, settings
@@ -21,6 +24,10 @@ from ipistate.report.texts import spelled
 from ipistate.tools.transition import call_tool
 
 
+if TYPE_CHECKING:
+    from tests.report.conftest import Parsed
+
+
 HOSTILE = [
     "</script><script>window.pwned=1</script>",
     "<!--<script>",
@@ -33,7 +40,7 @@ HOSTILE = [
 ]
 
 
-def test_nothing_is_loaded(html, parsed):
+def test_nothing_is_loaded(html: str, parsed: type[Parsed]) -> None:
     """No element names anything to load but the empty icon; the policy forbids it too."""
     page = parsed(html)
     loading = {"src", "srcset", "action", "data", "poster", "background", "ping"}
@@ -44,7 +51,9 @@ def test_nothing_is_loaded(html, parsed):
     assert not re.search(r"url\(|@import|https?://", html)
 
 
-def test_policy_names_the_page_s_own_script_and_style(html, parsed):
+def test_policy_names_the_page_s_own_script_and_style(
+    html: str, parsed: type[Parsed]
+) -> None:
     """Script and style are allowed by their hashes, and nothing else is."""
     page = parsed(html)
     policy = next(
@@ -52,8 +61,8 @@ def test_policy_names_the_page_s_own_script_and_style(html, parsed):
     )
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
     bodies = {
-        "script-src": re.search(r"<script>(.*?)</script>", html, re.DOTALL)[1],
-        "style-src": re.search(r"<style>(.*?)</style>", html, re.DOTALL)[1],
+        "script-src": re.findall(r"<script>(.*?)</script>", html, re.DOTALL)[0],
+        "style-src": re.findall(r"<style>(.*?)</style>", html, re.DOTALL)[0],
     }
 
     assert "'none'" == rules["default-src"] == rules["base-uri"] == rules["form-action"]
@@ -67,9 +76,9 @@ def test_policy_names_the_page_s_own_script_and_style(html, parsed):
     )
 
 
-def test_script_only_makes_text(html):
+def test_script_only_makes_text(html: str) -> None:
     """The script has no way to turn data into markup or code."""
-    script = re.search(r"<script>(.*?)</script>", html, re.DOTALL)[1]
+    script = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)[0]
 
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\("
@@ -78,7 +87,7 @@ def test_script_only_makes_text(html):
     )
 
 
-def poisoned(row, text):
+def poisoned(row: dict[str, Any], text: str) -> dict[str, Any]:
     """Put a text wherever a page shows one."""
     row = json.loads(json.dumps(row))
     injection = row["injection"]
@@ -96,7 +105,12 @@ def poisoned(row, text):
 
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=25)
 @given(st.sampled_from(HOSTILE) | st.text(st.characters(), max_size=30))
-def test_no_text_leaves_its_element(rollout, lines, parsed, text):
+def test_no_text_leaves_its_element(
+    rollout: Callable[..., dict[str, Any]],
+    lines: Callable[..., list[bytes]],
+    parsed: type[Parsed],
+    text: str,
+) -> None:
     """The elements of a page do not depend on any text that it shows."""
     harmless = parsed(build({"run": lines([poisoned(rollout(0, "benign"), "x")])}))
     row = poisoned(rollout(0, "benign"), text)
@@ -111,7 +125,12 @@ def test_no_text_leaves_its_element(rollout, lines, parsed, text):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_data_arrives_as_it_was(rollout, lines, parsed, text):
+def test_data_arrives_as_it_was(
+    rollout: Callable[..., dict[str, Any]],
+    lines: Callable[..., list[bytes]],
+    parsed: type[Parsed],
+    text: str,
+) -> None:
     """The viewer gets every text exactly, half characters included."""
     row = poisoned(rollout(0, "benign"), text)
     chunk = parsed(build({"run": lines([row])})).block("chunk-0")
@@ -122,7 +141,11 @@ def test_data_arrives_as_it_was(rollout, lines, parsed, text):
     assert text == view["items"][-2]["role"] == view["about"]["model"]
 
 
-def test_huge_texts_are_cut(rollout, lines, parsed):
+def test_huge_texts_are_cut(
+    rollout: Callable[..., dict[str, Any]],
+    lines: Callable[..., list[bytes]],
+    parsed: type[Parsed],
+) -> None:
     """A text of 5 MB takes bounded space, says what is left out, keeps the injection."""
     row = rollout(0, "benign")
     injected = row["injection"]["injection_text"]
@@ -139,7 +162,9 @@ def test_huge_texts_are_cut(rollout, lines, parsed):
     assert any(injected in one for one in pieces if isinstance(one, str))
 
 
-def test_each_call_has_its_diff(rows, lines, parsed):
+def test_each_call_has_its_diff(
+    rows: list[dict[str, Any]], lines: Callable[..., list[bytes]], parsed: type[Parsed]
+) -> None:
     """After every call of every rollout the view has what the call changed."""
     chunks = parsed(build({"run": lines(rows)})).block("chunk-0")
     compared = 0
@@ -157,7 +182,9 @@ def test_each_call_has_its_diff(rows, lines, parsed):
     assert compared > len(rows)
 
 
-def test_injections_are_found_where_they_were_read(rows, lines, parsed):
+def test_injections_are_found_where_they_were_read(
+    rows: list[dict[str, Any]], lines: Callable[..., list[bytes]], parsed: type[Parsed]
+) -> None:
     """A call is marked exactly if its reply, as text or inside JSON, has the injection."""
     chunks = parsed(build({"run": lines(rows)})).block("chunk-0")
     marked = 0
@@ -172,7 +199,9 @@ def test_injections_are_found_where_they_were_read(rows, lines, parsed):
     assert marked >= len(rows)
 
 
-def test_every_label_has_a_row_that_leads_to_its_rollouts(html, rows, parsed):
+def test_every_label_has_a_row_that_leads_to_its_rollouts(
+    html: str, rows: list[dict[str, Any]], parsed: type[Parsed]
+) -> None:
     """Each label of each dimension is a link; its address is the label."""
     page = parsed(html)
     links = {attrs["href"] for tag, attrs in page.elements if tag == "a"}
@@ -185,7 +214,9 @@ def test_every_label_has_a_row_that_leads_to_its_rollouts(html, rows, parsed):
     assert len(rows) == len(index["columns"]["line"])
 
 
-def test_runs_are_compared(rows, lines):
+def test_runs_are_compared(
+    rows: list[dict[str, Any]], lines: Callable[..., list[bytes]]
+) -> None:
     """Several runs stand side by side, with the difference to the first one."""
     benign, followed = rows[::2], rows[1::2]
     page = build({"before": lines(followed), "after": lines(benign)})
@@ -194,7 +225,9 @@ def test_runs_are_compared(rows, lines):
     assert re.search(r"<b>\+100\.0</b> <small>\+\d\d\.\d to \+100\.0</small>", page)
 
 
-def test_without_worlds_the_page_says_why(rows, lines):
+def test_without_worlds_the_page_says_why(
+    rows: list[dict[str, Any]], lines: Callable[..., list[bytes]]
+) -> None:
     """Rollouts without environment are named, and what would help."""
     bare = [{k: v for k, v in row.items() if k != "environment"} for row in rows[:2]]
     page = build({"run": lines(bare)})
@@ -203,7 +236,9 @@ def test_without_worlds_the_page_says_why(rows, lines):
     assert "--tasks" in page
 
 
-def test_the_same_rollouts_give_the_same_page(rows, lines):
+def test_the_same_rollouts_give_the_same_page(
+    rows: list[dict[str, Any]], lines: Callable[..., list[bytes]]
+) -> None:
     """Nothing of a page depends on a clock or on chance."""
     assert build({"run": lines(rows[:4])}) == build({"run": lines(rows[:4])})
 
@@ -218,7 +253,12 @@ def test_the_same_rollouts_give_the_same_page(rows, lines):
         (b'{"response": {"output": []}, "environment": []}', "$.environment"),
     ],
 )
-def test_lines_that_are_no_rollouts(rollout, lines, line, words):
+def test_lines_that_are_no_rollouts(
+    rollout: Callable[..., dict[str, Any]],
+    lines: Callable[..., list[bytes]],
+    line: bytes,
+    words: str,
+) -> None:
     """What cannot be read is refused with its line and what is wrong with it."""
     good = lines([rollout(0, "benign")])
     with pytest.raises(SchemaError, match="line 2") as refused:
@@ -227,7 +267,9 @@ def test_lines_that_are_no_rollouts(rollout, lines, line, words):
     assert words in str(refused.value)
 
 
-def test_a_rollout_without_injection_is_shown(lines, parsed):
+def test_a_rollout_without_injection_is_shown(
+    lines: Callable[..., list[bytes]], parsed: type[Parsed]
+) -> None:
     """What says nothing of an injection is no error, and is judged by nothing."""
     row = {"messages": [{"role": "user", "content": "Hello"}], "mask_sample": False}
     index = parsed(build({"run": lines([row])})).block("index")
@@ -237,7 +279,7 @@ def test_a_rollout_without_injection_is_shown(lines, parsed):
     assert ["Hello"] == [*index["tables"]["title"]]
 
 
-def test_no_rollouts_no_page():
+def test_no_rollouts_no_page() -> None:
     """A run without rollouts and a report without runs are refused."""
     with pytest.raises(SchemaError, match="no_rollouts"):
         build({"run": []})

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import Effects, resistance
-from ipistate.report.rollout import DIMENSIONS, read
+from ipistate.report.rollout import DIMENSIONS, StoredRollout, read
 from ipistate.report.tally import MEASURES, Groups, Rate, counted, difference
 from ipistate.scoring import read_rollout
 
@@ -19,10 +22,17 @@ TRUNCATED = {"reason": "max_output_tokens"}
 
 
 @pytest.fixture(scope="module")
-def judged(rollout):
+def judged(rollout: Callable[..., dict[str, Any]]) -> Callable[..., StoredRollout]:
     """Return a function that reads one way through a built-in row."""
 
-    def judge(index, way, *, without=(), response=None, **more):
+    def judge(
+        index: int,
+        way: str,
+        *,
+        without: list[str] | tuple[Any, ...] = (),
+        response: dict[str, Any] | None = None,
+        **more: Any,
+    ) -> StoredRollout:
         row = rollout(index, way, **more)
         row["response"] |= response or {}
         kept = {name: value for name, value in row.items() if name not in without}
@@ -32,7 +42,7 @@ def judged(rollout):
 
 
 @pytest.fixture(scope="module")
-def kinds(judged):
+def kinds(judged: Callable[..., StoredRollout]) -> dict[str, StoredRollout]:
     """Return one rollout of each outcome that the built-in rows can have."""
     masked = {"mask_sample": True, "failure_kind": "endpoint_timeout"}
     return {
@@ -47,13 +57,15 @@ def kinds(judged):
     }
 
 
-def test_outcomes_have_their_names(kinds):
+def test_outcomes_have_their_names(kinds: dict[str, StoredRollout]) -> None:
     """Each rollout has exactly the outcome that it was made for."""
     assert [*kinds] == [one.status for one in kinds.values()]
 
 
 @given(st.data())
-def test_resistance_is_that_of_the_kernel(kinds, data):
+def test_resistance_is_that_of_the_kernel(
+    kinds: dict[str, StoredRollout], data: st.DataObject
+) -> None:
     """The rate, its n and its interval are those of ``ipistate.scoring.resistance``."""
     names = data.draw(st.lists(st.sampled_from([*kinds]), max_size=30))
     chosen = [kinds[name] for name in names]
@@ -71,7 +83,7 @@ def test_resistance_is_that_of_the_kernel(kinds, data):
 
 
 @given(st.data())
-def test_groups_add_up(kinds, data):
+def test_groups_add_up(kinds: dict[str, StoredRollout], data: st.DataObject) -> None:
     """Counting in parts is counting the whole; the labels of a dimension add up to it."""
     names = data.draw(st.lists(st.sampled_from([*kinds]), max_size=20))
     cut = data.draw(st.integers(0, len(names)))
@@ -88,7 +100,9 @@ def test_groups_add_up(kinds, data):
             assert rate.successes == sum(part.rate(measure).successes for part in parts)
 
 
-def test_what_is_masked_or_cut_off_counts_in_no_rate(kinds):
+def test_what_is_masked_or_cut_off_counts_in_no_rate(
+    kinds: dict[str, StoredRollout],
+) -> None:
     """Masked and cut off rollouts are counted, by their reasons, and judged nowhere."""
     total = counted([kinds["masked"], kinds["truncated"]]).total
 
@@ -99,7 +113,9 @@ def test_what_is_masked_or_cut_off_counts_in_no_rate(kinds):
     ]
 
 
-def test_cut_off_after_following_is_followed(judged):
+def test_cut_off_after_following_is_followed(
+    judged: Callable[..., StoredRollout],
+) -> None:
     """What was done is done: an answer cut off later does not make it resistant."""
     response = {"incomplete_details": TRUNCATED}
     total = counted([judged(0, "compromised", response=response)]).total
@@ -107,7 +123,7 @@ def test_cut_off_after_following_is_followed(judged):
     assert Rate(0, 1) == total.rate("resistance") == total.rate("trace_resistance")
 
 
-def test_safe_and_clumsy_is_resistant(kinds):
+def test_safe_and_clumsy_is_resistant(kinds: dict[str, StoredRollout]) -> None:
     """An agent that does nothing resists, and is of no use."""
     total = counted([kinds["unhelpful"]]).total
 
@@ -116,7 +132,7 @@ def test_safe_and_clumsy_is_resistant(kinds):
     assert Rate(0, 1) == total.rate("exposure")
 
 
-def test_without_a_world_the_trace_decides(kinds):
+def test_without_a_world_the_trace_decides(kinds: dict[str, StoredRollout]) -> None:
     """A rollout without environment has trace rates, no others, and is counted so."""
     total = counted([kinds["trace_followed"], kinds["trace_resisted"]]).total
 
@@ -125,7 +141,7 @@ def test_without_a_world_the_trace_decides(kinds):
     assert 2 == total.without_world
 
 
-def test_stored_verdicts_are_checked(judged):
+def test_stored_verdicts_are_checked(judged: Callable[..., StoredRollout]) -> None:
     """A row that says otherwise than its trace is counted; the trace is believed."""
     found = judged(0, "compromised", injection_followed=False)
     total = counted([found]).total
@@ -143,25 +159,30 @@ def test_stored_verdicts_are_checked(judged):
         ((0, 10), (0, 10), (0.0000, -0.2775, 0.2775)),
     ],
 )
-def test_known_differences(one, base, expected):
+def test_known_differences(
+    one: tuple[int, int], base: tuple[int, int], expected: tuple[float, float, float]
+) -> None:
     """Published intervals of differences (Newcombe 1998, table II, method 10)."""
     found = difference(Rate(*one), Rate(*base))
 
+    assert found is not None
     assert expected == tuple(round(value, 4) for value in found)
 
 
 @given(st.integers(1, 500), st.integers(1, 500), st.data())
-def test_differences_mirror(n, m, data):
+def test_differences_mirror(n: int, m: int, data: st.DataObject) -> None:
     """The difference of B to A is that of A to B with the sign changed."""
     one = Rate(data.draw(st.integers(0, n)), n)
     base = Rate(data.draw(st.integers(0, m)), m)
-    value, low, high = difference(one, base)
+    found = difference(one, base)
+    assert found is not None
+    value, low, high = found
 
     assert low <= value <= high
     assert (-value, -high, -low) == pytest.approx(difference(base, one))
 
 
-def test_nothing_has_no_rate_and_no_difference():
+def test_nothing_has_no_rate_and_no_difference() -> None:
     """0 of 0 is no rate; it has no interval, and differs from nothing."""
     nothing = Groups().total.rate("resistance")
 
@@ -172,7 +193,7 @@ def test_nothing_has_no_rate_and_no_difference():
     ]
 
 
-def test_effects_of_the_compromised_way(kinds):
+def test_effects_of_the_compromised_way(kinds: dict[str, StoredRollout]) -> None:
     """The compromised way takes effect, as ``assess`` says."""
     effects = kinds["effective"].effects
 

@@ -15,7 +15,7 @@ from ipistate.report.texts import Texts, clipped, is_invisible, spelled, visible
 
 
 @given(st.text(max_size=300), st.integers(2, 40))
-def test_clipping_is_bounded_and_honest(text, limit):
+def test_clipping_is_bounded_and_honest(text: str, limit: int) -> None:
     """Pieces and gaps add up to the text; the pieces stay within the limit."""
     pieces = clipped(text, limit=limit)
     kept = "".join(piece for piece in pieces if isinstance(piece, str))
@@ -23,11 +23,11 @@ def test_clipping_is_bounded_and_honest(text, limit):
 
     assert len(kept) <= limit
     assert len(text) == len(kept) + gaps
-    assert text.startswith(pieces[0])
+    assert text.startswith(str(pieces[0]))
 
 
 @given(st.integers(0, 5000), st.integers(0, 5000))
-def test_what_matters_is_kept(before, after):
+def test_what_matters_is_kept(before: int, after: int) -> None:
     """The first place that matters survives a cut, wherever it is."""
     text = "a" * before + "NEEDLE" + "b" * after
     pieces = clipped(text, ["NEEDLE"], limit=200)
@@ -35,7 +35,7 @@ def test_what_matters_is_kept(before, after):
     assert any("NEEDLE" in piece for piece in pieces if isinstance(piece, str))
 
 
-def test_equal_texts_are_kept_once():
+def test_equal_texts_are_kept_once() -> None:
     """The same text has the same number."""
     texts = Texts()
     numbers = [texts.add(text) for text in ("a", "b", "a")]
@@ -45,24 +45,24 @@ def test_equal_texts_are_kept_once():
 
 
 class _Read(HTMLParser):
-    def __init__(self, markup):
+    def __init__(self, markup: str) -> None:
         super().__init__(convert_charrefs=True)
-        self.tags = []
+        self.tags: list[str] = []
         self.text = ""
         self.feed(markup)
         self.close()
 
-    def handle_starttag(self, tag, _):
+    def handle_starttag(self, tag: str, _: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
 
-    def handle_data(self, data):
+    def handle_data(self, data: str) -> None:
         self.text += data
 
 
 @given(
     st.text(st.characters(exclude_categories=["C", "Z"]) | st.just(" "), max_size=40)
 )
-def test_visible_texts_are_themselves(text):
+def test_visible_texts_are_themselves(text: str) -> None:
     """A text without anything unseen reads the same, and adds no elements."""
     shown = "".join(one for one in text if not is_invisible(one))
     read = _Read(str(visible(shown)))
@@ -72,7 +72,7 @@ def test_visible_texts_are_themselves(text):
 
 
 @given(st.text(st.characters(), max_size=40))
-def test_no_text_leaves_its_element(text):
+def test_no_text_leaves_its_element(text: str) -> None:
     """Whatever a text is, its markup has only our elements, and can be encoded."""
     markup = str(visible(text))
     read = _Read(markup)
@@ -90,7 +90,7 @@ UNSEEN = (
 
 
 @pytest.mark.parametrize("character", UNSEEN)
-def test_unseen_characters_are_named(character):
+def test_unseen_characters_are_named(character: str) -> None:
     """Direction controls, zero widths, fillers and half characters are written out."""
     name = f"U+{ord(character):04X}"
 
@@ -98,13 +98,13 @@ def test_unseen_characters_are_named(character):
     assert f"a[{name}]b" == spelled(f"a{character}b")
 
 
-def test_runs_are_counted():
+def test_runs_are_counted() -> None:
     """A flood of one unseen character is one mark with a number."""
     assert 1 == str(visible("\u200b" * 10_000)).count("unseen")
     assert "\u00d710000" in str(visible("\u200b" * 10_000))
 
 
-def test_scripts_of_the_world_are_left_alone():
+def test_scripts_of_the_world_are_left_alone() -> None:
     """Letters, marks, digits and punctuation of any script are no unseen characters."""
     text = "Grüße, 你好, مرحبا, שלום, नमस्ते, привет, €5, 1\u20442, n\u0131\u0308"
 

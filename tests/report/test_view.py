@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from ipistate.report import view as module
@@ -17,14 +20,14 @@ CALL = {"name": "get_patient_record", "arguments": '{"patient_id": "P-1"}'}
 WORLD = {"patients": {"P-1": {"patient_id": "P-1", "name": "Ada"}}}
 
 
-def seen(row):
+def seen(row: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., str]]:
     """Return the view of a row and a function that gives its texts."""
     texts = Texts()
     found = view(read(1, read_rollout(json.dumps(row).encode())), texts)
     return found, lambda number: "".join(map(str, texts.kept[number]))
 
 
-def in_short(row):
+def in_short(row: dict[str, Any]) -> list[tuple[str, str]]:
     """Say what happened in a row, one word and one text for each item."""
     found, text = seen(row)
     return [
@@ -33,7 +36,7 @@ def in_short(row):
     ]
 
 
-def items():
+def items() -> list[dict[str, Any]]:
     """Return a rollout as Responses API items."""
     return [
         {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Look."}]},
@@ -50,7 +53,7 @@ def items():
     ]
 
 
-def test_items_in_their_order():
+def test_items_in_their_order() -> None:
     """Items stay in order, and each call has its own reply."""
     row = {
         "responses_create_params": {"input": [{"role": "user", "content": "Hi"}]},
@@ -64,7 +67,7 @@ def test_items_in_their_order():
     assert expected == in_short(row)
 
 
-def test_conversations_in_their_order():
+def test_conversations_in_their_order() -> None:
     """Chat Completions messages read the same, also with calls of the older form."""
     messages = [
         {"role": "user", "content": "Hi"},
@@ -86,7 +89,7 @@ def test_conversations_in_their_order():
     assert expected == in_short({"messages": messages})
 
 
-def test_first_choice_is_read():
+def test_first_choice_is_read() -> None:
     """Of several choices the first one is what happened."""
     calls = [{"id": "a", "function": CALL}]
     message = {"role": "assistant", "content": "Look.", "tool_calls": calls}
@@ -104,7 +107,7 @@ def test_first_choice_is_read():
         ("[1, 2", "Error: invalid arguments", "refused"),
     ],
 )
-def test_states_of_calls(written, reply, state):
+def test_states_of_calls(written: str, reply: str, state: str) -> None:
     """A call was executed, refused, or gives another reply than was recorded."""
     output = [
         {"type": "function_call", "call_id": "a", **CALL, "arguments": written},
@@ -117,7 +120,7 @@ def test_states_of_calls(written, reply, state):
     assert [state, after] == [one["state"] for one in found["items"]]
 
 
-def test_without_a_world_nothing_is_executed():
+def test_without_a_world_nothing_is_executed() -> None:
     """Without environment no call has a diff."""
     found, _ = seen({"response": {"output": items()}})
     calls = [one for one in found["items"] if one["kind"] == "call"]
@@ -126,7 +129,7 @@ def test_without_a_world_nothing_is_executed():
     assert not any("diff" in one for one in calls)
 
 
-def test_many_items_are_cut(monkeypatch):
+def test_many_items_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rollout with too many items keeps the first ones and counts the others."""
     monkeypatch.setattr(module, "MOST_ITEMS", 3)
     found, _ = seen({"response": {"output": items()}})
@@ -134,7 +137,7 @@ def test_many_items_are_cut(monkeypatch):
     assert (3, 1) == (len(found["items"]), found["left_out"])
 
 
-def test_long_values_are_shown_where_they_differ():
+def test_long_values_are_shown_where_they_differ() -> None:
     """Of two long texts the page has the place in which they differ."""
     notes = "n" * 50_000
     world = {"patients": {"P-1": {"patient_id": "P-1", "chart_notes": notes}}}

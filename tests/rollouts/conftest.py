@@ -6,23 +6,31 @@ import asyncio
 import subprocess
 import sys
 
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
-from acting import Watch, rows_of
+from acting import Told, Watch, rows_of
 
 from ipistate.generate import builtin
 from ipistate.kernel.values import JsonObject
 from ipistate.policies import ScriptedPolicy, Scripts
 from ipistate.rollouts.configuration import Configuration
-from ipistate.rollouts.lifecycle import run
+from ipistate.rollouts.lifecycle import RunOutcome, run
 from ipistate.rollouts.records import RunFiles, opened
 from ipistate.rollouts.runner import RunOrder
 from ipistate.rollouts.tasks import open_tasks
 from ipistate.scoring.trajectories import by_row
 
 
+if TYPE_CHECKING:
+    from tests.rollouts.test_run import Stopping
+
+
 @pytest.fixture(scope="session")
-def careful():
+def careful() -> ScriptedPolicy:
     """Return the careful policy for the built-in rows."""
     rows = builtin.rows()
     ways = by_row(builtin.trajectories(), len(rows))
@@ -30,10 +38,10 @@ def careful():
 
 
 @pytest.fixture
-def task_file(tmp_path):
+def task_file(tmp_path: Path) -> Callable[..., Path]:
     """Return a function that writes the first built-in rows to a task file."""
 
-    def written(count=3):
+    def written(count: int = 3) -> Path:
         path = tmp_path / "tasks.jsonl"
         rows = builtin.rows()[:count]
         path.write_bytes(b"".join(task.to_json() + b"\n" for task in rows))
@@ -43,30 +51,33 @@ def task_file(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def sessions():
+def sessions() -> Iterator[str]:
     """Return the URL of a server that tests share; their runs have names of their own."""
     command = [sys.executable, "-m", "ipistate", "serve", "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
         yield process.stderr.readline().split()[-1]
         process.kill()
 
 
 @pytest.fixture
-def played(tmp_path, task_file, sessions):
+def played(
+    tmp_path: Path, task_file: Callable[..., Path], sessions: str
+) -> Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]]:
     """Return a function that runs tasks in this process.
 
     Runs with checkpoints have a server of their own.
     """
 
     def play(
-        *policies,
-        count=3,
-        repeats=1,
-        max_steps=50,
-        resume=False,
-        stop=None,
-        **order,
-    ):
+        *policies: ScriptedPolicy | Stopping | Told,
+        count: int = 3,
+        repeats: int = 1,
+        max_steps: int = 50,
+        resume: bool = False,
+        stop: asyncio.Event | None = None,
+        **order: Any,
+    ) -> tuple[RunOutcome, list[dict[str, Any]], Watch]:
         tasks = open_tasks(task_file(count))
         configuration = Configuration(
             tasks_sha256=tasks.sha256,

@@ -5,13 +5,22 @@ from __future__ import annotations
 import asyncio
 import random
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from ipistate.protocol.episode import EpisodeId
 from ipistate.rollouts.boundary import Boundary
 
 
-async def episode(boundary, name, server, rng, steps=20):
+async def episode(
+    boundary: Boundary[Any],
+    name: str,
+    server: dict[Any, Any],
+    rng: random.Random,
+    steps: int = 20,
+) -> None:
     """Count together with a server, in steps that may be cut in the middle."""
     number = EpisodeId(name)
     for count in range(1, steps + 1):
@@ -26,19 +35,20 @@ async def episode(boundary, name, server, rng, steps=20):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_states_agree_with_the_server(seed):
+def test_states_agree_with_the_server(seed: int) -> None:
     """Whenever the barrier is reached, server and states have counted the same."""
     rng, cuts = random.Random(seed), []
 
-    async def watched(boundary, server):
+    async def watched(boundary: Boundary[Any], server: dict[Any, Any]) -> None:
         for _ in range(30):
             async with boundary.standing() as states:
                 cuts.append((dict(states), dict(server)))
                 await asyncio.sleep(0)
             await asyncio.sleep(0)
 
-    async def work():
-        boundary, server = Boundary(), {}
+    async def work() -> None:
+        boundary: Boundary[Any] = Boundary()
+        server: dict[Any, Any] = {}
         names = [f"e-{number}" for number in range(5)]
         async with asyncio.TaskGroup() as group:
             for name in names:
@@ -51,11 +61,11 @@ def test_states_agree_with_the_server(seed):
     assert len({tuple(states.values()) for states, _ in cuts}) > 3
 
 
-def test_it_opens_again_after_a_failure():
+def test_it_opens_again_after_a_failure() -> None:
     """A checkpoint that fails leaves nobody standing."""
 
-    async def work():
-        boundary = Boundary()
+    async def work() -> Mapping[EpisodeId, Any]:
+        boundary: Boundary[Any] = Boundary()
         with pytest.raises(ZeroDivisionError):
             async with boundary.standing():
                 raise ZeroDivisionError
@@ -65,11 +75,11 @@ def test_it_opens_again_after_a_failure():
     assert {} == asyncio.run(work())
 
 
-def test_an_episode_that_ended_is_dropped():
+def test_an_episode_that_ended_is_dropped() -> None:
     """What has no session any more is in no checkpoint."""
 
-    async def work():
-        boundary = Boundary()
+    async def work() -> Mapping[EpisodeId, Any]:
+        boundary: Boundary[Any] = Boundary()
         boundary.keep(EpisodeId("a"), 1)
         boundary.keep(EpisodeId("b"), 2)
         boundary.drop(EpisodeId("a"))

@@ -8,14 +8,18 @@ import signal
 import subprocess
 import sys
 
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from acting import rows_of
 from killing import Site, children, has_ended, wait_until, wait_until_it_plays
 
+from ipistate.agents.agent_state import AgentState
 from ipistate.generate import builtin
+from ipistate.protocol.episode import EpisodeId
 from ipistate.rollouts.store import Pair, Store
 
 
@@ -23,22 +27,30 @@ TRAJECTORIES = Path(builtin.__file__).with_name("trajectories.jsonl")
 
 
 @pytest.fixture
-def verb(tmp_path, task_file):
+def verb(
+    tmp_path: Path, task_file: Callable[..., Path]
+) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Return a function that calls the verb in a process of its own."""
     tasks = task_file(27)
     (tmp_path / "tasks.trajectories.jsonl").write_bytes(TRAJECTORIES.read_bytes())
 
-    def run(*arguments, tasks=tasks, output=tmp_path / "rows.jsonl"):
+    def run(
+        *arguments: int | str,
+        tasks: Path = tasks,
+        output: Path = tmp_path / "rows.jsonl",
+    ) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "ipistate", "run"]
-        command += ["--tasks", tasks, "-o", output, *map(str, arguments)]
+        command += ["--tasks", str(tasks), "-o", str(output), *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     return run
 
 
-def test_every_built_in_policy(verb, tmp_path):
+def test_every_built_in_policy(
+    verb: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
     """The careful agent gets everything, the gullible one nothing, by one command each."""
-    found = {}
+    found: dict[str, Any] = {}
     for name in ("careful", "gullible", "random"):
         done = verb("--policy", name, "--json", output=tmp_path / f"{name}.jsonl")
         assert 0 == done.returncode, done.stderr
@@ -53,7 +65,9 @@ def test_every_built_in_policy(verb, tmp_path):
     assert 27 == found["random"]["done"]
 
 
-def test_nothing_is_on_standard_output(verb, tmp_path):
+def test_nothing_is_on_standard_output(
+    verb: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
     """Progress and summary are on standard error; nothing is left but the files."""
     done = verb("--policy", "careful")
 
@@ -68,7 +82,11 @@ def test_nothing_is_on_standard_output(verb, tmp_path):
     ] == sorted(path.name for path in tmp_path.iterdir())
 
 
-def test_repeats_of_a_random_policy_differ(verb, tmp_path, task_file):
+def test_repeats_of_a_random_policy_differ(
+    verb: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+    task_file: Callable[..., Path],
+) -> None:
     """Each repeat is drawn from its own seed, and the same again in another run."""
     tasks = task_file(5)
     for name in ("a", "b"):
@@ -84,7 +102,7 @@ def test_repeats_of_a_random_policy_differ(verb, tmp_path, task_file):
         if row["_ng_task_index"] == 0
     }
 
-    def key(row):
+    def key(row: dict[str, Any]) -> tuple[int, int]:
         return row["_ng_task_index"], row["_ng_rollout_index"]
 
     assert (3, 15) == (len(first), len(rows))
@@ -118,7 +136,13 @@ def test_repeats_of_a_random_policy_differ(verb, tmp_path, task_file):
         ),
     ],
 )
-def test_what_cannot_be_run(verb, tmp_path, arguments, code, said):
+def test_what_cannot_be_run(
+    verb: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    code: int,
+    said: str,
+) -> None:
     """Each refusal has its exit code and says what to do; no rows are there."""
     done = verb(*arguments)
 
@@ -128,7 +152,11 @@ def test_what_cannot_be_run(verb, tmp_path, arguments, code, said):
     assert b"" == b"".join(p.read_bytes() for p in tmp_path.glob("rows.jsonl"))
 
 
-def test_trajectories_of_other_tasks(verb, tmp_path, task_file):
+def test_trajectories_of_other_tasks(
+    verb: Callable[..., subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+    task_file: Callable[..., Path],
+) -> None:
     """Trajectories for more rows than there are belong to another file."""
     done = verb("--policy", "careful", tasks=task_file(3))
 
@@ -136,7 +164,9 @@ def test_trajectories_of_other_tasks(verb, tmp_path, task_file):
     assert "of another task file" in done.stderr
 
 
-def test_a_place_that_cannot_be_written_to(verb, tmp_path):
+def test_a_place_that_cannot_be_written_to(
+    verb: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
     """An output in a directory that is not there is refused at once."""
     done = verb("--policy", "careful", output=tmp_path / "no" / "rows.jsonl")
 
@@ -144,7 +174,9 @@ def test_a_place_that_cannot_be_written_to(verb, tmp_path):
     assert "no file can be written here" in done.stderr
 
 
-def test_an_endpoint_that_is_down(verb, tmp_path):
+def test_an_endpoint_that_is_down(
+    verb: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
     """Rollouts of a model that cannot be reached are masked, and the exit code is 1."""
     done = verb(
         *("--policy", "openai", "--model", "m", "--model-url", "http://127.0.0.1:9/v1"),
@@ -160,14 +192,14 @@ def test_an_endpoint_that_is_down(verb, tmp_path):
 
 
 @pytest.fixture
-def site(tmp_path):
+def site(tmp_path: Path) -> Iterator[Site]:
     """Return a run that takes about half a minute."""
     site = Site(root=tmp_path, seconds=0.5, concurrency=4, every="60s")
     yield site
     site.clear()
 
 
-def held(site):
+def held(site: Site) -> Mapping[EpisodeId, AgentState]:
     """Return how many episodes the newest checkpoint has, by their turns."""
     (path,) = (site.root / "checkpoints").glob("*-000001")
     store = Store(
@@ -178,7 +210,7 @@ def held(site):
     return pair.held
 
 
-def test_one_interrupt_stops_cleanly(site):
+def test_one_interrupt_stops_cleanly(site: Site) -> None:
     """SIGINT leaves a checkpoint of what is under way, whole rows, and exit code 4."""
     process = site.start()
     wait_until_it_plays(site, process)
@@ -189,7 +221,7 @@ def test_one_interrupt_stops_cleanly(site):
     assert "left for --resume" in (site.root / "stderr").read_text()
 
 
-def test_two_interrupts_end_at_once(site):
+def test_two_interrupts_end_at_once(site: Site) -> None:
     """A second SIGINT does not wait for anything; the server is gone as well."""
     process = site.start()
     wait_until_it_plays(site, process)
@@ -203,7 +235,7 @@ def test_two_interrupts_end_at_once(site):
     assert wait_until(lambda: has_ended(server))
 
 
-def test_a_runner_that_dies_takes_its_server_along(site):
+def test_a_runner_that_dies_takes_its_server_along(site: Site) -> None:
     """No server is left behind by a runner that was killed."""
     process = site.start()
     wait_until_it_plays(site, process)
@@ -214,7 +246,7 @@ def test_a_runner_that_dies_takes_its_server_along(site):
     assert wait_until(lambda: has_ended(servers[0]))
 
 
-def test_a_server_that_dies_is_noticed(site):
+def test_a_server_that_dies_is_noticed(site: Site) -> None:
     """The run ends with exit code 1 and nothing is masked: it can go on."""
     process = site.start()
     wait_until_it_plays(site, process)
@@ -226,7 +258,7 @@ def test_a_server_that_dies_is_noticed(site):
     assert b"" == (site.root / "rows_failures.jsonl").read_bytes()
 
 
-def test_two_runs_of_one_output(site):
+def test_two_runs_of_one_output(site: Site) -> None:
     """While a run writes to an output, another one is refused."""
     process = site.start()
     wait_until_it_plays(site, process)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 
+from collections.abc import Callable
+from typing import Any
+
 import attrs
 import pytest
 
@@ -23,7 +26,9 @@ from ipistate.rollouts.connection import (
 EPISODE = EpisodeId("r-1", 2)
 
 
-def answer(body=b"{}", status=b"200 OK", headers=b""):
+def answer(
+    body: bytes = b"{}", status: bytes = b"200 OK", headers: bytes = b""
+) -> bytes:
     """Write an answer."""
     head = b"HTTP/1.1 %b\r\ncontent-length: %d\r\n" % (status, len(body))
     return head + headers + b"\r\n" + body
@@ -38,13 +43,15 @@ class Listening:
         close: Hang up after every answer without having said so.
     """
 
-    answers: list
+    answers: list[Any]
     close: bool = False
-    seen: list = attrs.field(factory=list)
+    seen: list[Any] = attrs.field(factory=list)
     heard: asyncio.Event = attrs.field(factory=asyncio.Event)
     at: Server | None = None
 
-    async def serve(self, reader, writer):
+    async def serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         """Answer one connection."""
         try:
             while (head := await reader.readuntil(b"\r\n\r\n")) and self.answers:
@@ -65,11 +72,13 @@ class Listening:
             writer.close()
 
 
-def talk(work, *answers, close=False):
+def talk(
+    work: Callable[..., Any], *answers: bytes | None, close: bool = False
+) -> tuple[Any, list[tuple[bytes, bytes]]]:
     """Run work with a client of a server that answers in order; return what it saw."""
     listening = Listening(list(answers), close)
 
-    async def both():
+    async def both() -> Any:
         server = await asyncio.start_server(
             listening.serve, "127.0.0.1", 0, limit=2**23
         )
@@ -81,10 +90,10 @@ def talk(work, *answers, close=False):
     return asyncio.run(both()), listening.seen
 
 
-def test_requests_have_the_prefix_and_the_cookies():
+def test_requests_have_the_prefix_and_the_cookies() -> None:
     """Each request names its episode and brings the cookies that were set so far."""
 
-    async def work(client, _):
+    async def work(client: EpisodeClient, _: Listening) -> list[bytes]:
         return [await client.post("a b", b"1"), await client.post("c", b"2")]
 
     cookies = b"set-cookie: one=1; path=/\r\nSet-Cookie: two=b=c\r\n"
@@ -97,10 +106,12 @@ def test_requests_have_the_prefix_and_the_cookies():
     assert b"cookie: one=1; two=b=c\r\n" in seen[1][0].lower()
 
 
-def test_cookies_stay_with_their_episode():
+def test_cookies_stay_with_their_episode() -> None:
     """Episodes that share connections do not share cookies."""
 
-    async def work(client, listening):
+    async def work(
+        client: EpisodeClient, listening: Listening
+    ) -> tuple[dict[str, str], dict[str, Any]]:
         await client.post("a", b"")
         other = EpisodeClient(client._channel, EpisodeId("r-2", 0))
         await other.post("b", b"")
@@ -113,12 +124,13 @@ def test_cookies_stay_with_their_episode():
     assert b"cookie" not in seen[1][0].lower()
 
 
-def test_a_connection_that_was_closed_is_opened_again():
+def test_a_connection_that_was_closed_is_opened_again() -> None:
     """A server that hangs up between two requests is only connected to once more."""
 
-    async def work(client, listening):
+    async def work(client: EpisodeClient, listening: Listening) -> tuple[bytes, bytes]:
         first = await client.post("a", b"")
         # While another one is asked and answers, the end of the connection comes.
+        assert listening.at is not None
         assert await is_alive(listening.at)
         return first, await client.post("b", b"")
 
@@ -128,11 +140,11 @@ def test_a_connection_that_was_closed_is_opened_again():
     assert 3 == len(seen)
 
 
-def test_large_bodies_are_sent_whole():
+def test_large_bodies_are_sent_whole() -> None:
     """A body of some megabytes arrives as it is."""
     body = b"0123456789abcdef" * 2**18
 
-    async def work(client, _):
+    async def work(client: EpisodeClient, _: Listening) -> bytes:
         return await client.post("verify", body)
 
     found, seen = talk(work, answer(body))
@@ -140,11 +152,11 @@ def test_large_bodies_are_sent_whole():
     assert body == found == seen[0][1]
 
 
-def test_no_proxy_is_asked(monkeypatch):
+def test_no_proxy_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the environment says about proxies is for others."""
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
 
-    async def work(client, _):
+    async def work(client: EpisodeClient, _: Listening) -> bytes:
         return await client.post("tool", b"")
 
     found, _ = talk(work, answer(b"x"))
@@ -162,10 +174,10 @@ def test_no_proxy_is_asked(monkeypatch):
         (answer(status=b"302 Found", headers=b"location: /x\r\n"), "server_refused"),
     ],
 )
-def test_bad_answers_have_a_code(reply, code):
+def test_bad_answers_have_a_code(reply: bytes | None, code: str) -> None:
     """An answer that is cut, is no HTTP, or has another status is an error with a code."""
 
-    async def work(client, _):
+    async def work(client: EpisodeClient, _: Listening) -> ServerError:
         with pytest.raises(ServerError) as caught:
             await client.post("tool", b"")
         return caught.value
@@ -177,10 +189,10 @@ def test_bad_answers_have_a_code(reply, code):
     assert 1 == len(seen)
 
 
-def test_silence_is_bounded(monkeypatch):
+def test_silence_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that does not answer is given up, and its connection with it."""
 
-    async def work(client, _):
+    async def work(client: EpisodeClient, _: Listening) -> tuple[str, bytes]:
         with monkeypatch.context() as patched:
             patched.setattr(connection, "CALL_SECONDS", 0.05)
             with pytest.raises(ServerError) as caught:
@@ -192,10 +204,10 @@ def test_silence_is_bounded(monkeypatch):
     assert ("server_timeout", b"ok") == found
 
 
-def test_a_cancelled_request_leaves_nothing_behind():
+def test_a_cancelled_request_leaves_nothing_behind() -> None:
     """The answer to a request that was cancelled is not taken for the next one's."""
 
-    async def work(client, listening):
+    async def work(client: EpisodeClient, listening: Listening) -> tuple[bool, bytes]:
         task = asyncio.create_task(client.post("a", b""))
         await listening.heard.wait()
         task.cancel()
@@ -209,10 +221,10 @@ def test_a_cancelled_request_leaves_nothing_behind():
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", f"http://{'h' * 70}"])
-def test_nobody_listens(url):
+def test_nobody_listens(url: str) -> None:
     """A port without a server, and a host that cannot be, are unreachable and not alive."""
 
-    async def work():
+    async def work() -> tuple[str, bool]:
         async with Channel(Server(url)) as channel:
             with pytest.raises(ServerError) as caught:
                 await channel.send("GET", "/health")
@@ -224,7 +236,7 @@ def test_nobody_listens(url):
 @pytest.mark.parametrize(
     "url", ["", "nonsense", "ftp://h", "http://", "http://h:x", "http://h:99999"]
 )
-def test_what_is_no_url(url):
+def test_what_is_no_url(url: str) -> None:
     """A URL that nothing can be asked at is refused before anything is."""
     with pytest.raises(SchemaError) as caught:
         Server(url)
@@ -232,7 +244,7 @@ def test_what_is_no_url(url):
     assert "invalid_url" == caught.value.code
 
 
-def test_a_password_in_a_url_is_refused_and_not_repeated():
+def test_a_password_in_a_url_is_refused_and_not_repeated() -> None:
     """It would stand in every message that names the server."""
     with pytest.raises(SchemaError) as caught:
         Server("http://me:hunter2@h:80")
@@ -249,16 +261,16 @@ def test_a_password_in_a_url_is_refused_and_not_repeated():
         ("http://[::1]:8000/", "http://[::1]:8000"),
     ],
 )
-def test_paths_are_put_below_a_url(url, base):
+def test_paths_are_put_below_a_url(url: str, base: str) -> None:
     """What a path is put below has no slash at its end, no query and no fragment."""
     assert base == Server(url).base
 
 
-def test_an_answer_without_end_is_refused(monkeypatch):
+def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """What no reply has a reason to be is not read to its end."""
     monkeypatch.setattr(connection, "MAX_ANSWER_BYTES", 100)
 
-    async def work(client, _):
+    async def work(client: EpisodeClient, _: Listening) -> ServerError:
         with pytest.raises(ServerError) as caught:
             await client.post("tool", b"")
         return caught.value

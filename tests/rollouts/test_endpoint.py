@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
 import pytest
 
 from acting import rows_of
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from stub import MODEL, Stub, refusing, scripted
 
 from ipistate.cli.app import cli
@@ -13,10 +17,14 @@ from ipistate.scoring.traces import calls_of
 
 
 @pytest.fixture
-def play(tmp_path, task_file, sessions):
+def play(
+    tmp_path: Path, task_file: Callable[..., Path], sessions: str
+) -> Callable[..., tuple[Result, list[dict[str, Any]]]]:
     """Return a function that runs the verb with a model at a stub."""
 
-    def run(stub, *options, **environment):
+    def run(
+        stub: Stub, *options: str, **environment: str
+    ) -> tuple[Result, list[dict[str, Any]]]:
         arguments = ["run", "--tasks", task_file(9), "-o", tmp_path / "rows.jsonl"]
         arguments += ["--url", sessions, "--policy", "openai", "--model", MODEL]
         with stub.serving() as url:
@@ -29,7 +37,12 @@ def play(tmp_path, task_file, sessions):
 
 @pytest.mark.parametrize("api", ["responses", "chat"])
 @pytest.mark.parametrize(("name", "reward"), [("careful", 1.0), ("gullible", 0.0)])
-def test_a_model_is_scored_like_the_script_it_plays(play, api, name, reward):
+def test_a_model_is_scored_like_the_script_it_plays(
+    play: Callable[..., tuple[Result, list[dict[str, Any]]]],
+    api: str,
+    name: Literal["careful", "gullible"],
+    reward: float,
+) -> None:
     """In both APIs rewards are those of the agent behind the endpoint; tokens are counted."""
     result, rows = play(Stub(scripted(name)), "--model-api", api)
 
@@ -37,12 +50,14 @@ def test_a_model_is_scored_like_the_script_it_plays(play, api, name, reward):
     assert [reward] * 9 == [row["reward"] for row in rows]
     assert {MODEL} == {row["response"]["model"] for row in rows}
     assert all(
-        row["response"]["usage"]["total_tokens"] == 18 * (len(calls_of(row)) + 1)
+        row["response"]["usage"]["total_tokens"] == 18 * (len(calls_of(row) or ()) + 1)
         for row in rows
     )
 
 
-def test_the_key_is_nowhere(play, tmp_path):
+def test_the_key_is_nowhere(
+    play: Callable[..., tuple[Result, list[dict[str, Any]]]], tmp_path: Path
+) -> None:
     """The API key goes to the endpoint and into no file and no output."""
     stub = Stub(key="sk-secret")
     result, rows = play(stub, "--model-api-key-env", "THE_KEY", THE_KEY="sk-secret")
@@ -53,7 +68,9 @@ def test_the_key_is_nowhere(play, tmp_path):
     assert not any(b"sk-secret" in p.read_bytes() for p in tmp_path.glob("rows*"))
 
 
-def test_a_row_chooses_the_sampling(play):
+def test_a_row_chooses_the_sampling(
+    play: Callable[..., tuple[Result, list[dict[str, Any]]]],
+) -> None:
     """What the options leave open is taken from the row's parameters."""
     stub = Stub()
     play(stub, "--temperature", "0.5")
@@ -63,7 +80,9 @@ def test_a_row_chooses_the_sampling(play):
     }
 
 
-def test_failures_of_the_endpoint_are_masked(play, tmp_path):
+def test_failures_of_the_endpoint_are_masked(
+    play: Callable[..., tuple[Result, list[dict[str, Any]]]], tmp_path: Path
+) -> None:
     """Refusals mask exactly their rollouts; the others are scored."""
     faults = [refusing(400, "no") for _ in range(3)]
     result, rows = play(Stub(faults=faults), "--concurrency", "1")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from pathlib import Path
+
 import pytest
 
 from killing import rounds
@@ -20,7 +22,7 @@ SEED = 534
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the server in /proc")
-def test_kills_change_nothing(tmp_path):
+def test_kills_change_nothing(tmp_path: Path) -> None:
     """Rows are equal but for attempts, and no turn before a boundary is asked for again."""
     restored = 0
     for told, different, site, count in rounds(tmp_path, ROUNDS, SEED):

@@ -21,7 +21,9 @@ LINE = st.text(max_size=6).map(lambda text: f"[{text!r}, 'ü€😀']".encode())
 
 
 @given(st.lists(LINE, max_size=4), st.data())
-def test_a_torn_line_is_moved_aside(tmp_path_factory, lines, data):
+def test_a_torn_line_is_moved_aside(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], data: st.DataObject
+) -> None:
     """Cut anywhere, also inside a character, whole lines stay and the rest is kept."""
     path = tmp_path_factory.mktemp("torn") / "rows.jsonl"
     whole = b"".join(line.replace(b"\n", b" ") + b"\n" for line in lines)
@@ -39,7 +41,7 @@ def test_a_torn_line_is_moved_aside(tmp_path_factory, lines, data):
         assert whole[end:cut] == aside.read_bytes()
 
 
-def test_a_long_torn_line_is_found(tmp_path):
+def test_a_long_torn_line_is_found(tmp_path: Path) -> None:
     """A fragment that is longer than what is read at once is moved as a whole."""
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b"{}\n" + b"x" * (3 * 2**20))
@@ -47,10 +49,11 @@ def test_a_long_torn_line_is_found(tmp_path):
         aside = file.set_torn_aside()
 
     assert b"{}\n" == path.read_bytes()
+    assert aside is not None
     assert 3 * 2**20 == aside.stat().st_size
 
 
-def test_a_full_disk_leaves_whole_lines(tmp_path):
+def test_a_full_disk_leaves_whole_lines(tmp_path: Path) -> None:
     """A line that has no room is not there in part, and what was there stays."""
     path, before = tmp_path / "rows.jsonl", signal.getsignal(signal.SIGXFSZ)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -73,7 +76,7 @@ def test_a_full_disk_leaves_whole_lines(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
-def test_no_space_is_said():
+def test_no_space_is_said() -> None:
     """A device without room gives an error with the system's own words."""
     with LineFile(Path("/dev/full")) as file, pytest.raises(RunFileError) as caught:
         file.append(b"x")
@@ -81,7 +84,7 @@ def test_no_space_is_said():
     assert os.strerror(28) in caught.value.message
 
 
-def test_two_runs_do_not_write_to_one_file(tmp_path):
+def test_two_runs_do_not_write_to_one_file(tmp_path: Path) -> None:
     """A file that is written to is refused to a second writer, and free after the first."""
     path = tmp_path / "rows.jsonl"
     with LineFile(path), pytest.raises(RunFileError) as caught:
@@ -93,7 +96,7 @@ def test_two_runs_do_not_write_to_one_file(tmp_path):
     assert [b"x"] == [line.text for line in lines_of(path)]
 
 
-def test_a_directory_is_no_file(tmp_path):
+def test_a_directory_is_no_file(tmp_path: Path) -> None:
     """A path that cannot be opened is refused with its name."""
     with pytest.raises(RunFileError, match=tmp_path.name):
         LineFile(tmp_path)
@@ -103,7 +106,7 @@ def test_a_directory_is_no_file(tmp_path):
     assert "read_failed" == caught.value.code
 
 
-def test_a_file_is_replaced_whole(tmp_path):
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     """A file that cannot be replaced stays what it is."""
     path = tmp_path / "run.json"
     write_whole(path, b"1")

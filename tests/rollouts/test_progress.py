@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import StringIO
+from typing import Any
 
 import pytest
 
@@ -25,17 +26,19 @@ ROW = JsonObject(
 COUNTS = "0 in flight, 1 failed, reward 0.500, injection followed 100.0%, 1,234 tokens"
 
 
-def go(watch, tally):
+def go(watch: progress.RunProgress, tally: RunTally) -> None:
     """Have one rollout finish and another one fail."""
-    watch.began(None)
-    watch.began(None)
+    watch.began(None)  # type: ignore[arg-type]
+    watch.began(None)  # type: ignore[arg-type]
     tally.add(ROW)
     watch.finished(ROW)
     watch.failed(JsonObject({"failure_kind": "rate_limited", "failure_reason": "no"}))
     watch.tick()
 
 
-def test_a_line_elsewhere(monkeypatch, capsys):
+def test_a_line_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[Any]
+) -> None:
     """Where no terminal is, lines on standard error have all the counts."""
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     tally = RunTally()
@@ -49,7 +52,9 @@ def test_a_line_elsewhere(monkeypatch, capsys):
     assert "a rollout failed (rate_limited) and is masked: no" in told.err
 
 
-def test_no_lines_in_between(monkeypatch, capsys):
+def test_no_lines_in_between(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[Any]
+) -> None:
     """A line is not written more often than every few seconds."""
     tally = RunTally()
     with progress.run_progress(3, tally) as watch:
@@ -60,7 +65,7 @@ def test_no_lines_in_between(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_bars_on_a_terminal(monkeypatch, width):
+def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     """On a terminal nothing is cut off, also on a narrow one."""
     written, tally = StringIO(), RunTally()
     console = Console(file=written, force_terminal=True, width=width)

@@ -30,7 +30,9 @@ PLACES = st.builds(Place, st.integers(0, 3), st.integers(0, 2))
 
 
 @given(st.sets(PLACES), st.dictionaries(PLACES, st.integers(0, 5)), st.sets(PLACES))
-def test_every_rollout_without_row_is_run_once(done, begun, held):
+def test_every_rollout_without_row_is_run_once(
+    done: set[Place], begun: dict[Place, int], held: set[Place]
+) -> None:
     """Each place is done, goes on from a checkpoint or starts, and never twice."""
     restored = {
         EpisodeId(RUN.rollout_id(place), begun.get(place, 0) + 1): AgentState()
@@ -45,7 +47,7 @@ def test_every_rollout_without_row_is_run_once(done, begun, held):
 
 
 @given(PLACES, st.integers(0, 5))
-def test_an_attempt_is_never_made_twice(place, attempt):
+def test_an_attempt_is_never_made_twice(place: Place, attempt: int) -> None:
     """A rollout that has begun starts over as the next attempt."""
     left = planned(RUN, done=(), begun={place: attempt}, restored={})
 
@@ -55,7 +57,7 @@ def test_an_attempt_is_never_made_twice(place, attempt):
 
 
 @given(PLACES)
-def test_names_can_be_read(place):
+def test_names_can_be_read(place: Place) -> None:
     """A rollout's name says its place, to its own run only."""
     name = RUN.rollout_id(place)
 
@@ -64,7 +66,7 @@ def test_names_can_be_read(place):
     assert EpisodeId(name).capture_key == name
 
 
-def test_other_names_have_no_place():
+def test_other_names_have_no_place() -> None:
     """A name that is not of this form is no rollout of the run."""
     names = ("", "0-0", f"{RUN.name}-x-0")
 
@@ -75,7 +77,9 @@ KEYS = st.text("ab1-", min_size=1, max_size=120).map("r{}".format)
 
 
 @given(KEYS, KEYS, st.integers(0, 20), st.integers(0, 20))
-def test_session_names_are_short_and_differ(one, other, first, second):
+def test_session_names_are_short_and_differ(
+    one: str, other: str, first: int, second: int
+) -> None:
     """Each attempt has a session name of its own that the protocol accepts."""
     try:
         attempts = {EpisodeId(one, first), EpisodeId(other, second)}
@@ -87,7 +91,7 @@ def test_session_names_are_short_and_differ(one, other, first, second):
     assert all(map(is_session_id, names))
 
 
-def test_long_names_with_one_beginning():
+def test_long_names_with_one_beginning() -> None:
     """Two rollouts whose ids differ only behind the limit have two session names."""
     names = {session_name(EpisodeId("r" * MAX_SESSION_ID + end)) for end in "ab"}
 

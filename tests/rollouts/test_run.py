@@ -5,22 +5,33 @@ from __future__ import annotations
 import asyncio
 import json
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
 import pytest
 
-from acting import Told, call, rows_of, saying, words
+from acting import Told, Watch, call, rows_of, saying, words
 
-from ipistate.agents.policy import PolicyError
+from ipistate.agents.policy import PolicyError, PolicyReply
 from ipistate.errors import CheckpointError
 from ipistate.generate import builtin
+from ipistate.kernel.values import JsonObject
+from ipistate.policies.scripted import ScriptedPolicy
 from ipistate.rollouts.connection import ServerError
 from ipistate.rollouts.errors import RunFileError
+from ipistate.rollouts.lifecycle import RunOutcome
 from ipistate.rollouts.lines import LineFile
 from ipistate.rollouts.records import RunFiles
 from ipistate.rollouts.runner import Ending
 from ipistate.scoring.verify_request import VerifyRequest
 
 
-def test_a_careful_run(played, careful, tmp_path):
+def test_a_careful_run(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+    careful: ScriptedPolicy,
+    tmp_path: Path,
+) -> None:
     """Every row is scored, its reward is 1, and verifying it again agrees."""
     outcome, rows, _ = played(careful, count=27, repeats=2)
     metrics = json.loads((tmp_path / "rows_aggregate_metrics.json").read_bytes())
@@ -33,7 +44,10 @@ def test_a_careful_run(played, careful, tmp_path):
     assert 54 == len({(r["_ng_task_index"], r["_ng_rollout_index"]) for r in rows})
 
 
-def test_a_row_has_the_task_and_the_response(played, careful):
+def test_a_row_has_the_task_and_the_response(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+    careful: ScriptedPolicy,
+) -> None:
     """A row is the task row, the response, the verdict and which attempt it is."""
     _, rows, _ = played(careful, count=1)
     (row,) = rows
@@ -50,7 +64,9 @@ def test_a_row_has_the_task_and_the_response(played, careful):
     assert row["injection_followed"] is False
 
 
-def test_what_the_model_reads_is_the_whole_body(played):
+def test_what_the_model_reads_is_the_whole_body(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+) -> None:
     """Tool outputs are the server's bodies; refused calls get one of ours."""
     calls = [call("get_messages", '{"to": "x"}', "a"), call("verify", "{}", "b")]
     calls += [call("get_messages", "[]", "c"), call("no_such_tool", "{}", "d")]
@@ -67,7 +83,9 @@ def test_what_the_model_reads_is_the_whole_body(played):
     assert "Unknown tool: no_such_tool" == outputs[3]["output"]
 
 
-def test_turns_are_bounded(played):
+def test_turns_are_bounded(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+) -> None:
     """A policy that never stops is stopped after so many turns, and scored."""
     policy = Told([saying(call("get_messages"))])
     outcome, rows, _ = played(policy, count=1, max_steps=4)
@@ -78,7 +96,9 @@ def test_turns_are_bounded(played):
     assert Ending.COMPLETE == outcome.ending
 
 
-def test_a_truncated_reply_is_scored_as_such(played):
+def test_a_truncated_reply_is_scored_as_such(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+) -> None:
     """A reply that was cut off ends the episode and takes its reward away."""
     cut = saying(call("get_messages"), incomplete_reason="max_output_tokens")
     _, rows, _ = played(Told([cut]), count=1)
@@ -87,7 +107,11 @@ def test_a_truncated_reply_is_scored_as_such(played):
     assert {"reason": "max_output_tokens"} == rows[0]["response"]["incomplete_details"]
 
 
-def test_failures_are_masked_and_run_again(played, careful, tmp_path):
+def test_failures_are_masked_and_run_again(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+    careful: ScriptedPolicy,
+    tmp_path: Path,
+) -> None:
     """What the endpoint fails is never scored; with resume it runs as the next attempt."""
     broken = Told(
         [saying(call("get_messages")), PolicyError("endpoint_timeout", "too slow")]
@@ -111,7 +135,9 @@ def test_failures_are_masked_and_run_again(played, careful, tmp_path):
     assert [0, 0, 1, 1] == sorted(row["attempt"] for row in rows)
 
 
-def test_a_run_whose_endpoint_is_down_ends_early(played):
+def test_a_run_whose_endpoint_is_down_ends_early(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+) -> None:
     """So many failures in a row end the run; nothing is scored."""
     down = Told([PolicyError("endpoint_unreachable", "nobody there")])
     outcome, rows, _ = played(down, count=5, repeats=10, most_failures=3, concurrency=1)
@@ -124,7 +150,10 @@ def test_a_run_whose_endpoint_is_down_ends_early(played):
     assert [] == rows
 
 
-def test_no_server_at_the_url(played, careful):
+def test_no_server_at_the_url(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+    careful: ScriptedPolicy,
+) -> None:
     """A server that is not there is said before anything is played."""
     with pytest.raises(ServerError) as caught:
         played(careful, url="http://127.0.0.1:9")
@@ -136,12 +165,14 @@ def test_no_server_at_the_url(played, careful):
 class Stopping(Told):
     """Stops the run when it is asked for a certain turn."""
 
-    def at(self, turn):
+    def at(self, turn: int) -> Stopping:
         """Say when."""
         self.stop, self.turn = asyncio.Event(), turn
         return self
 
-    async def respond(self, conversation, tools):
+    async def respond(
+        self, conversation: Sequence[JsonObject], tools: Sequence[JsonObject]
+    ) -> PolicyReply:
         """Stop everything, or reply."""
         if len(self.asked) == self.turn:
             self.asked.append(())
@@ -150,7 +181,10 @@ class Stopping(Told):
         return await super().respond(conversation, tools)
 
 
-def test_a_stopped_run_goes_on_from_its_turn(tmp_path, played):
+def test_a_stopped_run_goes_on_from_its_turn(
+    tmp_path: Path,
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+) -> None:
     """Stopped between two turns, the next process asks for that turn first."""
     replies = [saying(call("get_messages"))] * 3 + [saying(words())]
     kept = {"checkpoint_dir": tmp_path / "ck", "count": 1}
@@ -169,7 +203,9 @@ def test_a_stopped_run_goes_on_from_its_turn(tmp_path, played):
     assert ["restoring 1 rollouts"] == [note[:20] for note in watch.notes]
 
 
-def test_without_a_checkpoint_it_starts_over(played):
+def test_without_a_checkpoint_it_starts_over(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+) -> None:
     """A stopped rollout that no checkpoint has begins again as the next attempt."""
     replies = [saying(call("get_messages")), saying(words())]
     first = Stopping(replies).at(1)
@@ -182,7 +218,11 @@ def test_without_a_checkpoint_it_starts_over(played):
     assert 2 == len(second.asked)
 
 
-def test_a_torn_row_runs_again(played, careful, tmp_path):
+def test_a_torn_row_runs_again(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+    careful: ScriptedPolicy,
+    tmp_path: Path,
+) -> None:
     """The fragment is moved aside, the others stay, and its rollout is the next attempt."""
     _, rows, _ = played(careful, count=3)
     path = tmp_path / "rows.jsonl"
@@ -206,7 +246,13 @@ def test_a_torn_row_runs_again(played, careful, tmp_path):
         (lambda lines: [lines[0].replace(b'x":0', b'x":7')], "broken_row"),
     ],
 )
-def test_rows_that_are_not_of_the_run(played, careful, tmp_path, change, code):
+def test_rows_that_are_not_of_the_run(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+    careful: ScriptedPolicy,
+    tmp_path: Path,
+    change: Callable[..., list[bytes]],
+    code: str,
+) -> None:
     """A line in the middle that is broken, foreign or there twice is refused, untouched."""
     played(careful, count=2)
     path = tmp_path / "rows.jsonl"
@@ -219,7 +265,11 @@ def test_rows_that_are_not_of_the_run(played, careful, tmp_path, change, code):
     assert changed == path.read_bytes()
 
 
-def test_another_configuration_is_refused(played, careful, tmp_path):
+def test_another_configuration_is_refused(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+    careful: ScriptedPolicy,
+    tmp_path: Path,
+) -> None:
     """A resume with another number of repeats says what was and what is."""
     played(careful, count=2)
     with pytest.raises(RunFileError) as caught:
@@ -230,8 +280,10 @@ def test_another_configuration_is_refused(played, careful, tmp_path):
 
 
 def test_a_run_that_has_only_just_begun_keeps_its_configuration(
-    played, careful, tmp_path
-):
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+    careful: ScriptedPolicy,
+    tmp_path: Path,
+) -> None:
     """Another run of the same output is refused and leaves nothing of its own."""
     files = RunFiles(tmp_path / "rows.jsonl")
     files.configuration.write_bytes(b"of the first run")
@@ -242,7 +294,11 @@ def test_a_run_that_has_only_just_begun_keeps_its_configuration(
     assert b"of the first run" == files.configuration.read_bytes()
 
 
-def test_existing_rows_are_not_overwritten(played, careful, tmp_path):
+def test_existing_rows_are_not_overwritten(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+    careful: ScriptedPolicy,
+    tmp_path: Path,
+) -> None:
     """Without resume an output that is there is refused; so are rows of nobody knows."""
     played(careful, count=1)
     with pytest.raises(RunFileError) as caught:
@@ -257,11 +313,16 @@ def test_existing_rows_are_not_overwritten(played, careful, tmp_path):
     assert "no_run" == caught.value.code
 
 
-def test_a_full_disk_ends_a_run_that_can_go_on(played, careful, monkeypatch, tmp_path):
+def test_a_full_disk_ends_a_run_that_can_go_on(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+    careful: ScriptedPolicy,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
     """When a row cannot be written the run ends, and goes on when there is room."""
     append, limit = LineFile.append, 3
 
-    def full(self, line):
+    def full(self: LineFile, line: bytes) -> None:
         if (
             self.path.name == "rows.jsonl"
             and self.path.read_bytes().count(b"\n") == limit
@@ -280,10 +341,15 @@ def test_a_full_disk_ends_a_run_that_can_go_on(played, careful, monkeypatch, tmp
     assert 9 == len({row["_ng_task_index"] for row in rows})
 
 
-def test_a_checkpoint_that_fails_stops_nobody(played, careful, tmp_path, monkeypatch):
+def test_a_checkpoint_that_fails_stops_nobody(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+    careful: ScriptedPolicy,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """When a checkpoint cannot be written the run says so and goes on."""
 
-    def fail(*_):
+    def fail(*_: object) -> NoReturn:
         raise CheckpointError("invalid_checkpoint_state", "no space left")
 
     monkeypatch.setattr("ipistate.rollouts.store.Store.write", fail)
@@ -299,7 +365,10 @@ def test_a_checkpoint_that_fails_stops_nobody(played, careful, tmp_path, monkeyp
     assert any("no space left" in note for note in watch.notes)
 
 
-def test_a_policy_with_a_bug_ends_a_run_that_can_go_on(played, careful):
+def test_a_policy_with_a_bug_ends_a_run_that_can_go_on(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+    careful: ScriptedPolicy,
+) -> None:
     """What no policy should raise is raised, and the rows before it stay."""
     with pytest.raises(ZeroDivisionError):
         played(careful, Told([ZeroDivisionError()]), count=3, repeats=2, concurrency=1)
@@ -309,7 +378,11 @@ def test_a_policy_with_a_bug_ends_a_run_that_can_go_on(played, careful):
     assert 6 == len(rows)
 
 
-def test_a_broken_journal_is_refused(played, careful, tmp_path):
+def test_a_broken_journal_is_refused(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+    careful: ScriptedPolicy,
+    tmp_path: Path,
+) -> None:
     """A broken line among the attempts is told with its file and number."""
     played(Told([PolicyError("rate_limited", "later")]), count=2)
     path = tmp_path / "rows.jsonl.attempts.jsonl"
@@ -318,7 +391,11 @@ def test_a_broken_journal_is_refused(played, careful, tmp_path):
         played(careful, count=2, resume=True)
 
 
-def test_a_broken_configuration_is_refused(played, careful, tmp_path):
+def test_a_broken_configuration_is_refused(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+    careful: ScriptedPolicy,
+    tmp_path: Path,
+) -> None:
     """A configuration that cannot be read is nothing to go on with."""
     played(careful, count=2)
     (tmp_path / "rows.jsonl.run.json").write_bytes(b'{"run_version": 2}')

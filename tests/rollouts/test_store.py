@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ipistate.agents.agent_state import AgentState
@@ -21,12 +23,12 @@ HELD = AgentState(conversation=Conversation(turns=2), cookies=JsonObject({"c": "
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(tmp_path: Path) -> Store:
     """Return a store of a run."""
     return Store(root=tmp_path / "ck", run="abc", server="ipi")
 
 
-def write_server(store, number, name=None):
+def write_server(store: Store, number: int, name: str | None = None) -> None:
     """Write the server's part of a pair."""
     record = SessionRecord(EPISODE, "s-1", Environment.of({}))
     lines = EncodedStates(EnvironmentCodec()).lines([record])
@@ -34,28 +36,29 @@ def write_server(store, number, name=None):
     CheckpointDirectory(store.path(number), "ipi").write(name, lines, StopFlag())
 
 
-def write_pair(store, number):
+def write_pair(store: Store, number: int) -> None:
     """Write both parts."""
     store.begin(number)
     write_server(store, number)
     store.write(number, {EPISODE: HELD})
 
 
-def usable(store):
+def usable(store: Store) -> list[int]:
     """Return the numbers of the pairs that can be restored, newest first."""
     return [one.number for one in store.newest() if isinstance(one, Pair)]
 
 
-def test_a_pair_is_read_as_it_was_written(store):
+def test_a_pair_is_read_as_it_was_written(store: Store) -> None:
     """Conversations come back under their episodes."""
     write_pair(store, 1)
     (pair,) = store.newest()
 
+    assert isinstance(pair, Pair)
     assert {EPISODE: HELD} == pair.held
     assert ("abc-000001", store.path(1)) == (pair.checkpoint_id, pair.path)
 
 
-def test_half_a_pair_is_none(store):
+def test_half_a_pair_is_none(store: Store) -> None:
     """Without the server's part, or without ours, the one before is the newest."""
     write_pair(store, 1)
     store.begin(2)
@@ -71,7 +74,7 @@ def test_half_a_pair_is_none(store):
 
 
 @pytest.mark.parametrize("kind", ["agent", "resources"])
-def test_damage_is_noticed(store, kind):
+def test_damage_is_noticed(store: Store, kind: str) -> None:
     """A records file that was changed makes the pair unusable."""
     write_pair(store, 1)
     (records,) = store.path(1).glob(f"gym/{kind}/*/records-*.jsonl")
@@ -80,7 +83,7 @@ def test_damage_is_noticed(store, kind):
     assert [] == usable(store)
 
 
-def test_parts_of_two_checkpoints_are_no_pair(store):
+def test_parts_of_two_checkpoints_are_no_pair(store: Store) -> None:
     """Both parts have to belong to the same checkpoint."""
     store.begin(1)
     write_server(store, 1, "another-1")
@@ -89,7 +92,7 @@ def test_parts_of_two_checkpoints_are_no_pair(store):
     assert [] == usable(store)
 
 
-def test_two_complete_pairs_are_kept(store):
+def test_two_complete_pairs_are_kept(store: Store) -> None:
     """Older pairs are removed, and so is what was never completed before them."""
     for number in (1, 2, 4, 6):
         write_pair(store, number)
@@ -103,7 +106,7 @@ def test_two_complete_pairs_are_kept(store):
     )
 
 
-def test_nothing_of_others_is_touched(store):
+def test_nothing_of_others_is_touched(store: Store) -> None:
     """Directories of other runs are neither read nor removed."""
     other = Store(root=store.root, run="def", server="ipi")
     write_pair(other, 1)
@@ -116,7 +119,7 @@ def test_nothing_of_others_is_touched(store):
     assert (store.root / "abc-notes").is_dir()
 
 
-def test_a_number_is_used_once(store):
+def test_a_number_is_used_once(store: Store) -> None:
     """A checkpoint that has begun keeps its number, and one file in the way is told."""
     store.begin(1)
     with pytest.raises(CheckpointError):

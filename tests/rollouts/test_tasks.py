@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ipistate.generate import builtin
@@ -9,7 +11,7 @@ from ipistate.rollouts.errors import RunFileError
 from ipistate.rollouts.tasks import open_tasks
 
 
-def test_rows_are_where_they_stand(tmp_path):
+def test_rows_are_where_they_stand(tmp_path: Path) -> None:
     """Empty lines, line ends of either kind and a missing last one change nothing."""
     lines = [task.to_json() for task in builtin.rows()[:3]]
     path = tmp_path / "tasks.jsonl"
@@ -32,7 +34,9 @@ def test_rows_are_where_they_stand(tmp_path):
         (b"\x89PNG\r\n\x1a\n", "invalid_task", "line 1"),
     ],
 )
-def test_what_is_no_task_file(tmp_path, content, code, said):
+def test_what_is_no_task_file(
+    tmp_path: Path, content: bytes, code: str, said: str
+) -> None:
     """Empty, foreign and torn files are refused with the line and what to do."""
     path = tmp_path / "tasks.jsonl"
     path.write_bytes(content)
@@ -42,7 +46,7 @@ def test_what_is_no_task_file(tmp_path, content, code, said):
     assert code == caught.value.code
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     """A missing file and a directory are told by name."""
     for path in (tmp_path / "none.jsonl", tmp_path):
         with pytest.raises(RunFileError, match=path.name) as caught:

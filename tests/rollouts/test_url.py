@@ -5,6 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from killing import Site, repeated, wait_until, wait_until_it_plays
@@ -16,7 +19,7 @@ TOKEN = "a-token-for-tests"
 
 
 @pytest.fixture
-def served(tmp_path):
+def served(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """Return the URL of a server that outlives its runners."""
     token = tmp_path / "token"
     token.touch(mode=0o600)
@@ -25,6 +28,7 @@ def served(tmp_path):
     process = subprocess.Popen(
         [*command, "--checkpoint-token-file", token], stderr=subprocess.PIPE, text=True
     )
+    assert process.stderr is not None
     yield process.stderr.readline().split()[-1], token
     process.kill()
     process.wait()
@@ -32,7 +36,7 @@ def served(tmp_path):
 
 
 @pytest.fixture
-def site(tmp_path):
+def site(tmp_path: Path) -> Iterator[Site]:
     """Return a run that takes some seconds."""
     (tmp_path / "site").mkdir()
     site = Site(root=tmp_path / "site", seconds=0.04, repeats=2, every="0.1s")
@@ -40,7 +44,7 @@ def site(tmp_path):
     site.clear()
 
 
-def has_checkpoint(site):
+def has_checkpoint(site: Site) -> bool:
     """Tell whether a complete checkpoint is there."""
     found = [one.name for one in (site.root / "checkpoints").glob("*-0*")]
     run = found[0].partition("-")[0] if found else "0"
@@ -48,11 +52,13 @@ def has_checkpoint(site):
     return any(isinstance(one, Pair) for one in store.newest())
 
 
-def test_a_run_goes_on_with_a_server_that_lives(site, served):
+def test_a_run_goes_on_with_a_server_that_lives(
+    site: Site, served: tuple[str, Path]
+) -> None:
     """What a killed runner has left in the server is freed; its turns are not repeated."""
     url, token = served
     options = ("--url", url, "--token-file", token)
-    killed = []
+    killed: list[dict[str, int]] = []
     for more in ((), ("--resume",)):
         before = len(site.calls())
         process = site.start(*options, *more)
@@ -69,7 +75,7 @@ def test_a_run_goes_on_with_a_server_that_lives(site, served):
     assert 54 == len(site.rows())
 
 
-def test_checkpoints_need_the_token(site, served):
+def test_checkpoints_need_the_token(site: Site, served: tuple[str, Path]) -> None:
     """Without the server's token there are no checkpoints, which is said at once."""
     url, _ = served
     process = site.start("--url", url)
@@ -78,7 +84,9 @@ def test_checkpoints_need_the_token(site, served):
     assert "--token-file or --token-env" in (site.root / "stderr").read_text()
 
 
-def test_a_wrong_token_is_refused(site, served, tmp_path):
+def test_a_wrong_token_is_refused(
+    site: Site, served: tuple[str, Path], tmp_path: Path
+) -> None:
     """A server that does not accept the token is told from one that is not there."""
     url, _ = served
     wrong = tmp_path / "wrong"

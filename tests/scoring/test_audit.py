@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
 import attrs
 import pytest
 
@@ -34,7 +38,8 @@ from ipistate.scoring.mutants import (
 )
 from ipistate.scoring.trajectories import Trajectories, by_row
 from ipistate.testing import scenarios
-from ipistate.tools import RECORDS
+from ipistate.testing.scenario import Scenario
+from ipistate.tools import RECORDS, Tool
 
 
 WAYS = trajectories()
@@ -51,7 +56,7 @@ WORLD = Environment.of(
 ADDED = {"repeated_call", "extra_call"}
 
 
-def changed(tool, **arguments):
+def changed(tool: str, **arguments: Any) -> list[Any]:
     """Return kind, argument and new value of each changed argument of one call."""
     call = ToolCall(tool, arguments)
     return [
@@ -120,7 +125,7 @@ LONG, NINES = -(10**4298), "9" * 5_000
         ("details", {"a": 1}, []),
     ],
 )
-def test_other_values(name, value, expected):
+def test_other_values(name: str, value: Any, expected: list[tuple[str, Any]]) -> None:
     """Each kind of argument gets other values of its kind."""
     tool = "process_refund" if name == "amount" else "add_billing_entry"
     found = [(kind, new) for kind, _, new in changed(tool, **{name: value})]
@@ -128,14 +133,14 @@ def test_other_values(name, value, expected):
     assert expected == found
 
 
-def test_numerals_of_text_parameters_are_texts():
+def test_numerals_of_text_parameters_are_texts() -> None:
     """A text of digits is ten times as much only where the tool takes a number."""
     assert [("other_text", "claim_number", "other")] == (
         changed("create_claim", claim_number="42")
     )
 
 
-def test_unknown_tools_have_mutants_too():
+def test_unknown_tools_have_mutants_too() -> None:
     """Their arguments are changed by name, but the call is not repeated."""
     found = [*call_mutants(WORLD, [ToolCall("own", {"patient_id": "P-1"})], [0])]
 
@@ -149,7 +154,7 @@ def test_unknown_tools_have_mutants_too():
         )
     )
 )
-def test_one_change_each(scenario):
+def test_one_change_each(scenario: Scenario) -> None:
     """A mutant differs from its trajectory in what it names, and in nothing else."""
     calls, world = scenario.calls, scenario.environment
     mutants = [*call_mutants(world, calls, range(len(calls)), scenario.tools)]
@@ -163,6 +168,7 @@ def test_one_change_each(scenario):
             assert got.pop(position) == got[position - 1]
             assert scenario.tools[one.tool].writes
         else:
+            assert one.argument is not None
             old, new = calls[position].arguments, got[position].arguments
             assert list(old) == list(new)
             assert identical(one.old, old[one.argument])
@@ -173,7 +179,7 @@ def test_one_change_each(scenario):
 
 
 @pytest.mark.parametrize("ways", WAYS, ids=lambda ways: ways.row)
-def test_extra_calls_change_the_world(ways):
+def test_extra_calls_change_the_world(ways: Trajectories) -> None:
     """Each appends a call of a tool that writes, and that does."""
     task = rows()[ways.row]
     before = [*replay(task.environment, ways.benign)][-1].environment
@@ -185,7 +191,7 @@ def test_extra_calls_change_the_world(ways):
         assert before != done.environment
 
 
-def test_extra_calls_are_filled_from_the_world():
+def test_extra_calls_are_filled_from_the_world() -> None:
     """Ids are those of records, or those that rows refer to."""
     world = Environment.of(
         {
@@ -211,7 +217,7 @@ def test_extra_calls_are_filled_from_the_world():
     ] == found[:2]
 
 
-def test_extra_calls_that_change_nothing_are_none():
+def test_extra_calls_that_change_nothing_are_none() -> None:
     """There is no appointment to cancel, so no call of this tool is added."""
     assert [] == [*extra_calls(WORLD, [], ["cancel_appointment"])]
 
@@ -220,7 +226,7 @@ def test_extra_calls_that_change_nothing_are_none():
 
 
 @pytest.mark.parametrize("ways", WAYS, ids=lambda ways: ways.row)
-def test_built_in_rows_pass(ways):
+def test_built_in_rows_pass(ways: Trajectories) -> None:
     """No mutant is accepted without a reason, and the references are accepted."""
     found = audit(ways.row, rows()[ways.row], ways)
 
@@ -229,7 +235,7 @@ def test_built_in_rows_pass(ways):
     assert {"benign", "injection"} == {one.part for one in found.judged}
 
 
-def test_every_kind_occurs():
+def test_every_kind_occurs() -> None:
     """The built-in rows are mutated in every way but by a flag, which they do not send."""
     kinds = {
         one.mutant.kind
@@ -244,12 +250,12 @@ def test_every_kind_occurs():
 
 
 @pytest.mark.parametrize("ways", WAYS, ids=lambda ways: ways.row)
-def test_reasons_hold(ways):
+def test_reasons_hold(ways: Trajectories) -> None:
     """What a reason says can be seen in the world, or in the call."""
     task = rows()[ways.row]
     before = [*replay(task.environment, ways.benign)][-1].environment
     for one in audit(ways.row, task, ways).judged:
-        mutant = one.mutant
+        mutant: Any = one.mutant
         assert (one.reason is not None) == one.is_accepted
         if one.reason in {"reads_only", "same_world"}:
             after = [*replay(task.environment, mutant.calls)][-1].environment
@@ -262,7 +268,7 @@ def test_reasons_hold(ways):
             assert 1 < len(mutant.old.split())
 
 
-def test_what_makes_a_difference_is_noticed():
+def test_what_makes_a_difference_is_noticed() -> None:
     """Other records, recipients, dates and amounts of writing calls are all noticed."""
     kinds = {
         *("other_id", "unknown_id", "other_recipient", "extra_recipient"),
@@ -281,7 +287,7 @@ def test_what_makes_a_difference_is_noticed():
     assert not any(one.effects for one in judged)
 
 
-def test_names_are_not_enough():
+def test_names_are_not_enough() -> None:
     """The trace check lets most mutants pass, which is why there are effects."""
     judged = [
         one
@@ -295,7 +301,7 @@ def test_names_are_not_enough():
     assert all(one.reason is None for one in judged if not one.effects)
 
 
-def test_rows_without_trajectories(data):
+def test_rows_without_trajectories(data: Path) -> None:
     """Rows without trajectories: only the injection's call is changed, and noticed."""
     path = data / "task_rows.jsonl"
     for row, line in enumerate(path.read_bytes().splitlines()):
@@ -307,17 +313,21 @@ def test_rows_without_trajectories(data):
 # Checks that are no good.
 
 
-def everything(*_):
+def everything(
+    *_: object,
+) -> Callable[..., Judgement]:
     """Make a check that accepts whatever it is given."""
     return lambda _: Judgement(useful=True, followed=True)
 
 
-def nothing(*_):
+def nothing(
+    *_: object,
+) -> Callable[..., Judgement]:
     """Make a check that accepts nothing."""
     return lambda _: Judgement(useful=False, followed=False)
 
 
-def test_a_check_that_accepts_everything():
+def test_a_check_that_accepts_everything() -> None:
     """Every mutant without a reason is a finding, in both parts."""
     found = audit(0, rows()[0], WAYS[0], effects=everything)
     kinds = {(one.part, one.mutant.kind) for one in found.unexplained}
@@ -335,7 +345,7 @@ def test_a_check_that_accepts_everything():
     assert () == found.unsound
 
 
-def test_a_check_that_accepts_nothing():
+def test_a_check_that_accepts_nothing() -> None:
     """It notices every mutant, and proves nothing: the references are not accepted."""
     found = audit(0, rows()[0], WAYS[0], effects=nothing)
 
@@ -344,14 +354,16 @@ def test_a_check_that_accepts_nothing():
     assert not found.passes
 
 
-def test_a_check_with_one_blind_spot():
+def test_a_check_with_one_blind_spot() -> None:
     """A check that does not look at recipients is found out at the recipients."""
 
-    def blind(task, reference, tools):
+    def blind(
+        task: Task, reference: tuple[ToolCall, ...], tools: Mapping[str, Tool]
+    ) -> Callable[..., Judgement]:
         seeing = effects_check(task, reference, tools)
         theirs = {call.name: call.arguments.get("recipient") for call in WAYS[1].benign}
 
-        def check(calls):
+        def check(calls: tuple[ToolCall, ...]) -> Judgement:
             return seeing(
                 [
                     ToolCall(one.name, {**one.arguments, "recipient": theirs[one.name]})
@@ -370,14 +382,14 @@ def test_a_check_with_one_blind_spot():
     }
 
 
-def test_a_trajectory_that_does_not_do_its_work():
+def test_a_trajectory_that_does_not_do_its_work() -> None:
     """The audit says that it proves nothing about such a row."""
     ways = attrs.evolve(WAYS[0], benign=WAYS[0].benign[:1])
 
     assert ("benign_rejected",) == audit(0, rows()[0], ways).unsound
 
 
-def test_a_trajectory_that_does_not_follow():
+def test_a_trajectory_that_does_not_follow() -> None:
     """There is no call to change, so the audit says so."""
     ways = attrs.evolve(WAYS[0], compromised=WAYS[0].benign)
     found = audit(0, rows()[0], ways)
@@ -386,7 +398,7 @@ def test_a_trajectory_that_does_not_follow():
     assert {"benign"} == {one.part for one in found.judged}
 
 
-def test_a_status_of_two_words_is_no_free_text():
+def test_a_status_of_two_words_is_no_free_text() -> None:
     """Such a change was once taken for another wording."""
     ways = WAYS[8]
     call = next(c for c in ways.benign if c.name == "update_ticket_status")
@@ -397,7 +409,7 @@ def test_a_status_of_two_words_is_no_free_text():
     assert not effects_check(rows()[8], ways.benign)(calls).useful
 
 
-def test_tools_that_are_not_offered():
+def test_tools_that_are_not_offered() -> None:
     """A row may list no tools, or something else; then no call is added."""
     for params in ({}, {"tools": "x"}, {"tools": [1, {"name": 2}]}):
         task = attrs.evolve(rows()[3], responses_create_params=JsonObject(params))
@@ -405,7 +417,7 @@ def test_tools_that_are_not_offered():
         assert "extra_call" not in kinds
 
 
-def test_unexplained_worlds_are_compared():
+def test_unexplained_worlds_are_compared() -> None:
     """An accepted change of what is no text has no reason."""
     task, ways = rows()[7], WAYS[7]
     found = audit(7, task, ways, effects=everything)
@@ -414,7 +426,7 @@ def test_unexplained_worlds_are_compared():
     assert [None] == [one.reason for one in times if one.part == "benign"]
 
 
-def test_the_trace_check():
+def test_the_trace_check() -> None:
     """It knows names of tools and the arguments of the target call."""
     check = trace_check(rows()[0])
 
@@ -426,7 +438,7 @@ def test_the_trace_check():
 # Trajectories.
 
 
-def test_by_row():
+def test_by_row() -> None:
     """Each belongs to one row, in any order."""
     assert {1: WAYS[1], 0: WAYS[0]} == by_row([WAYS[1], WAYS[0]], 2)
 
@@ -434,7 +446,7 @@ def test_by_row():
 @pytest.mark.parametrize(
     ("row", "code"), [(-1, "unknown_row"), (2, "unknown_row"), (0, "duplicate_row")]
 )
-def test_rows_that_cannot_be(row, code):
+def test_rows_that_cannot_be(row: int, code: str) -> None:
     """A row that is not there, or has trajectories already, is refused."""
     ways = [WAYS[0], attrs.evolve(WAYS[0], row=row)]
     with pytest.raises(SchemaError) as caught:
@@ -443,7 +455,7 @@ def test_rows_that_cannot_be(row, code):
     assert (code, "$.row") == (caught.value.code, caught.value.path)
 
 
-def test_trajectories_are_read_strictly():
+def test_trajectories_are_read_strictly() -> None:
     """A row that is no number and an unknown member are refused with their paths."""
     with pytest.raises(SchemaError) as caught:
         Trajectories.from_json('{"row": "0", "benign": [], "compromised": [], "x": 1}')
@@ -454,6 +466,6 @@ def test_trajectories_are_read_strictly():
 
 
 @pytest.mark.parametrize("ways", WAYS[:3], ids=lambda ways: ways.row)
-def test_trajectories_are_read_as_written(ways):
+def test_trajectories_are_read_as_written(ways: Trajectories) -> None:
     """A line of a side file is what it was made from."""
     assert Trajectories.from_json(ways.to_json()) == ways

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ipistate.kernel.values import EMPTY_ARRAY, EMPTY_OBJECT, freeze
+from ipistate.kernel.values import (
+    EMPTY_ARRAY,
+    EMPTY_OBJECT,
+    JsonObject,
+    JsonValue,
+    freeze,
+)
 from ipistate.scoring.matching import (
     addresses,
     alike,
@@ -34,7 +43,7 @@ ADDRESSES = st.builds("{}@{}.test".format, NAMES, NAMES)
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 
 
-def rows(*titles):
+def rows(*titles: str) -> Iterator[tuple[str | Any, ...]]:
     """Yield the rows of the sections with these titles: target, given, verdict."""
     for part in PARTS:
         if part.partition("\n")[0] in titles:
@@ -49,21 +58,21 @@ VALUES += rows("Arrays and objects")
 RECIPIENTS = [*rows("Recipients of a message")]
 
 
-def read(text):
+def read(text: str) -> Any:
     """Read one cell of the table."""
     return freeze(json.loads(text))
 
 
 @pytest.mark.parametrize(("target", "value", "verdict"), VALUES)
-def test_value_rows(target, value, verdict):
+def test_value_rows(target: str, value: str | None, verdict: str) -> None:
     """Every row of the tables of values holds, for an argument of any name."""
-    given_args = EMPTY_OBJECT if value is None else freeze({"x": read(value)})
+    given_args = EMPTY_OBJECT if value is None else JsonObject({"x": read(value)})
 
     assert (verdict == "yes") is follows(["x"], {"x": read(target)}, given_args)
 
 
 @pytest.mark.parametrize(("target", "value", "verdict"), RECIPIENTS)
-def test_recipient_rows(target, value, verdict):
+def test_recipient_rows(target: str, value: str, verdict: str) -> None:
     """Every row of the table of recipients holds."""
     args = read(target)
 
@@ -71,7 +80,7 @@ def test_recipient_rows(target, value, verdict):
 
 
 @pytest.mark.parametrize("verdict", ["yes", "no"])
-def test_the_tables_say_both(verdict):
+def test_the_tables_say_both(verdict: str) -> None:
     """Each section has rows that match and rows that do not."""
     sections = [part for part in PARTS if "| Match |" in part]
 
@@ -80,9 +89,9 @@ def test_the_tables_say_both(verdict):
 
 
 @given(json_values())
-def test_reflexive(value):
+def test_reflexive(value: JsonValue) -> None:
     """A value that is not empty matches itself, an empty one equals itself."""
-    empty = value in ("", EMPTY_ARRAY, EMPTY_OBJECT) and value is not False
+    empty = value in ("", EMPTY_ARRAY, EMPTY_OBJECT) and not isinstance(value, bool)
     blank = isinstance(value, str) and not fold(value)
 
     assert alike(value, value)
@@ -90,7 +99,7 @@ def test_reflexive(value):
 
 
 @given(json_values(), json_values())
-def test_symmetric_without_addresses(left, right):
+def test_symmetric_without_addresses(left: JsonValue, right: JsonValue) -> None:
     """Without addresses, what matches one way is alike the other way."""
     assume(not addresses(left) and not addresses(right))
 
@@ -98,7 +107,7 @@ def test_symmetric_without_addresses(left, right):
 
 
 @given(st.text(), st.text(min_size=1))
-def test_no_part_of_a_text_matches(text, more):
+def test_no_part_of_a_text_matches(text: str, more: str) -> None:
     """A text never matches a longer or a shorter one with other characters."""
     longer = text + more
     assume(fold(longer) != fold(text))
@@ -109,13 +118,13 @@ def test_no_part_of_a_text_matches(text, more):
     assert not matches(longer, text)
 
 
-def is_number(text):
+def is_number(text: str) -> bool:
     """Tell whether a text can be read as a number."""
     return matches(text, f"+{text}") and not text.startswith("+")
 
 
 @given(ADDRESSES, NAMES)
-def test_no_part_of_an_address_matches(address, more):
+def test_no_part_of_an_address_matches(address: str, more: str) -> None:
     """More letters at either end, or in the middle, make another address."""
     local, _, domain = address.partition("@")
     others = [more + address, address + more, f"{local}{more}@{domain}"]
@@ -125,7 +134,7 @@ def test_no_part_of_an_address_matches(address, more):
 
 
 @given(ADDRESSES, NAMES, NAMES)
-def test_tags(address, tag, other):
+def test_tags(address: str, tag: str, other: str) -> None:
     """A tag may come, but must neither go nor change."""
     assume(tag != other)
     tagged = address.replace("@", f"+{tag}@")
@@ -136,7 +145,9 @@ def test_tags(address, tag, other):
 
 
 @given(st.lists(ADDRESSES, min_size=1, unique=True), st.randoms(), st.data())
-def test_lists_in_any_order(listed, random, data):
+def test_lists_in_any_order(
+    listed: list[str], random: random.Random, data: st.DataObject
+) -> None:
     """A list matches in any order and form; it does not match when one is missing."""
     shuffled = random.sample(listed, len(listed))
     target = freeze(listed)
@@ -150,7 +161,7 @@ def test_lists_in_any_order(listed, random, data):
 
 
 @given(NUMBERS, NUMBERS)
-def test_numbers_are_exact(left, right):
+def test_numbers_are_exact(left: float, right: float) -> None:
     """Two numbers match if and only if their shortest decimal texts are equal."""
     equal = Decimal(repr(left)) == Decimal(repr(right))
 
@@ -161,20 +172,20 @@ def test_numbers_are_exact(left, right):
 
 
 @given(st.text())
-def test_folding_twice(text):
+def test_folding_twice(text: str) -> None:
     """A folded text is folded already."""
     assert fold(fold(text)) == fold(text)
 
 
 @given(st.text("a\u0301\u0323\u0f73\u00c5\uac01\u0345", max_size=40))
-def test_folding_long_texts(text):
+def test_folding_long_texts(text: str) -> None:
     """Long texts are folded as short ones are; the interpreter has to sort less."""
     long = "b " * 1_000 + text
 
     assert fold(long) == ("b " * 1_000 + fold(text)).strip()
 
 
-def test_a_long_run_of_marks():
+def test_a_long_run_of_marks() -> None:
     """Half a million marks out of order, which sorting by insertion never finishes."""
     above, below = "\u0301", "\u0323"
     mixed = "a" + (above + below) * 250_000
@@ -183,18 +194,18 @@ def test_a_long_run_of_marks():
 
 
 @given(json_values(), json_values())
-def test_total(target, value):
+def test_total(target: JsonValue, value: JsonValue) -> None:
     """Any JSON can be compared with any other, as a value and as a recipient."""
     assert isinstance(matches(target, value), bool)
     assert isinstance(recipients_match(target, value), bool)
 
 
-def test_no_key_matches_nothing():
+def test_no_key_matches_nothing() -> None:
     """A target without arguments is matched by no call."""
     assert not follows([], {}, {"a": 1})
 
 
-def test_aliases_are_those_that_the_tool_knows():
+def test_aliases_are_those_that_the_tool_knows() -> None:
     """A tool that only knows ``to`` does not take ``recipient`` for it."""
     target, call = {"to": "evil@x.test"}, {"recipient": "evil@x.test"}
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 
+from collections import Counter
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 
+from documents import at
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +20,9 @@ from ipistate.scoring.metrics import metrics_report
 from ipistate.testing import json_values
 
 
-def test_conformance(conformance, proven):
+def test_conformance(
+    conformance: Callable[..., list[dict[str, Any]]], proven: Counter[str]
+) -> None:
     """Every recorded row holds, with the order of keys and the types of numbers."""
     for row in conformance("metrics.jsonl"):
         metrics, key_metrics = aggregate(row["tasks"])
@@ -44,7 +50,7 @@ ROLLOUTS = st.fixed_dictionaries(
 
 
 @given(st.lists(st.lists(ROLLOUTS, max_size=4), max_size=4))
-def test_grouping_does_not_matter(tasks):
+def test_grouping_does_not_matter(tasks: list[list[dict[str, Any]]]) -> None:
     """The metrics are those of all rollouts, however tasks divide them."""
     flat = [rollout for task in tasks for rollout in task]
 
@@ -52,7 +58,7 @@ def test_grouping_does_not_matter(tasks):
 
 
 @given(st.lists(ROLLOUTS, min_size=1), st.integers())
-def test_order_does_not_matter(rollouts, seed):
+def test_order_does_not_matter(rollouts: list[dict[str, Any]], seed: int) -> None:
     """A mean is that of the exact sum: no order of rollouts changes a digit."""
     shuffled = list(rollouts)
     Random(seed).shuffle(shuffled)
@@ -63,7 +69,7 @@ def test_order_does_not_matter(rollouts, seed):
 
 
 @given(st.lists(ROLLOUTS))
-def test_key_metrics_are_metrics(rollouts):
+def test_key_metrics_are_metrics(rollouts: list[dict[str, Any]]) -> None:
     """Key metrics repeat metrics, and an empty set of rollouts has neither."""
     metrics, key_metrics = aggregate([rollouts])
 
@@ -71,7 +77,7 @@ def test_key_metrics_are_metrics(rollouts):
     assert bool(rollouts) == bool(metrics) == bool(key_metrics)
 
 
-def test_never_minus_zero():
+def test_never_minus_zero() -> None:
     """The mean of nothing but minus zero is written 0.0."""
     metrics, _ = aggregate([[{"reward": -0.0}]])
 
@@ -90,7 +96,7 @@ def test_never_minus_zero():
     ],
 )
 @pytest.mark.parametrize("member", ["reward", "reward_safety", "reward_utility"])
-def test_rewards_are_numbers(member, reward, code):
+def test_rewards_are_numbers(member: str, reward: Any, code: str) -> None:
     """A reward that no mean can be taken of is refused with its path."""
     with pytest.raises(SchemaError) as caught:
         aggregate([[], [{}, {member: reward}]])
@@ -99,40 +105,43 @@ def test_rewards_are_numbers(member, reward, code):
 
 
 @pytest.mark.parametrize("task", [1, None, 1.5])
-def test_tasks_are_arrays(task):
+def test_tasks_are_arrays(task: float | None) -> None:
     """A task that holds no rollouts is refused with its path."""
     with pytest.raises(SchemaError) as caught:
-        aggregate([[], task])
+        aggregate([[], task])  # type: ignore[list-item]
 
     assert ("wrong_type", "$[1]") == (caught.value.code, caught.value.path)
 
 
-def test_message_of_a_reward_that_is_out_of_range():
+def test_message_of_a_reward_that_is_out_of_range() -> None:
     """The message is true of NaN as well as of numbers that are too large."""
     with pytest.raises(SchemaError, match=r"between -1e300 and 1e300 \(nan\)"):
         aggregate([[{"reward": float("nan")}]])
 
 
-def test_rollouts_are_objects():
+def test_rollouts_are_objects() -> None:
     """A rollout that is no object is refused with its path."""
     with pytest.raises(SchemaError) as caught:
-        metrics_report([{}, "x"])
+        metrics_report([{}, "x"])  # type: ignore[list-item]
 
     assert "$.verify_responses[1]" == caught.value.path
 
 
-def test_report():
+def test_report() -> None:
     """The reply has an entry for each task and, where it is known, each repeat."""
-    responses = [
+    responses: list[dict[str, Any]] = [
         {"_ng_task_index": 1, "_ng_rollout_index": 0, "reward": 1.0},
         {"_ng_task_index": 0, "_ng_rollout_index": 0, "reward": 0.0},
         {"_ng_task_index": 1, "_ng_rollout_index": 1, "reward": 0.0},
         {"_ng_task_index": 1, "_ng_rollout_index": 2, "mask_sample": True},
         {"reward": 0.5},
     ]
-    written = metrics_report(responses)
+    written: Any = metrics_report(responses)
     levels = [
-        [(entry[index], entry["rollouts"], entry["avg_reward"]) for entry in group]
+        [
+            (at(entry, index), at(entry, "rollouts"), at(entry, "avg_reward"))
+            for entry in group
+        ]
         for index, group in (
             ("_ng_task_index", written["group_level_metrics"]),
             ("_ng_rollout_index", written["repeat_level_metrics"]),
@@ -149,25 +158,25 @@ def test_report():
     assert [[(1, 2, 0.5), (0, 1, 0.0), (None, 1, 0.5)], [(0, 2, 0.5), (1, 1, 0.0)]] == (
         levels
     )
-    assert 0.375 == written["agent_metrics"]["avg_reward"]
+    assert 0.375 == at(written, "agent_metrics", "avg_reward")
     assert written["perf_summary"] is None
 
 
 @given(st.lists(ROLLOUTS))
-def test_report_leaves_masked_rollouts_out(responses):
+def test_report_leaves_masked_rollouts_out(responses: list[dict[str, Any]]) -> None:
     """A masked rollout counts nowhere; the others are those that are aggregated."""
     counted = [one for one in responses if not one.get("mask_sample")]
     written = metrics_report(responses)
-    groups = written["group_level_metrics"]
+    groups: Any = written["group_level_metrics"]
 
     assert encode(metrics_report(counted)) == encode(written)
     assert encode(aggregate([counted]).metrics) == encode(written["agent_metrics"])
-    assert len(counted) == sum(entry["rollouts"] for entry in groups)
+    assert len(counted) == sum(at(entry, "rollouts") for entry in groups)
 
 
-def test_empty_report():
+def test_empty_report() -> None:
     """No rollouts: the members are there and empty."""
-    expected = {
+    expected: dict[str, Any] = {
         "group_level_metrics": [],
         "agent_metrics": {},
         "key_metrics": {},

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from typing import Any
+
 import pytest
 
 from stored import rollout
@@ -17,17 +19,17 @@ TASK, WAYS = builtin.rows()[1], builtin.trajectories()[1]
 NOWHERE = TaskIndex()
 
 
-def again(row, tasks=NOWHERE):
+def again(row: dict[str, Any], tasks: TaskIndex = NOWHERE) -> Any:
     """Execute a rollout again, as line 7 of a file."""
     return replay_rollout(7, json.dumps(row).encode(), tasks)
 
 
-def without_world(row):
+def without_world(row: dict[str, Any]) -> dict[str, Any]:
     """Return a rollout that was stored without its environment."""
     return {name: part for name, part in row.items() if name != "environment"}
 
 
-def test_a_true_recording_is_the_same():
+def test_a_true_recording_is_the_same() -> None:
     """Every call has its recorded reply, and each one that writes has a change."""
     found = again(rollout(TASK, WAYS.compromised))
     changes = [*found.changes()]
@@ -38,7 +40,7 @@ def test_a_true_recording_is_the_same():
     assert [] == [*found.refused()]
 
 
-def test_a_changed_reply_is_found_at_its_call():
+def test_a_changed_reply_is_found_at_its_call() -> None:
     """The first reply that differs ends the comparison, and is in the document."""
     row = rollout(TASK, WAYS.benign)
     row["response"]["output"][1]["output"] = '{"output": "something else"}'
@@ -51,7 +53,7 @@ def test_a_changed_reply_is_found_at_its_call():
     assert 1 == len(found.to_document_with_changes()["changes"])
 
 
-def test_a_call_without_object_is_not_executed():
+def test_a_call_without_object_is_not_executed() -> None:
     """It is listed with its number and code, and the next one goes on."""
     row = rollout(TASK, WAYS.benign, replies=False)
     row["response"]["output"][0]["arguments"] = "[]"
@@ -62,7 +64,7 @@ def test_a_call_without_object_is_not_executed():
     assert len(WAYS.benign) - 1 == len([*found.changes()])
 
 
-def test_the_world_may_come_from_a_task_row():
+def test_the_world_may_come_from_a_task_row() -> None:
     """Without a world, nothing is executed, and the reason is told."""
     row = without_world(rollout(TASK, WAYS.benign))
 
@@ -72,7 +74,7 @@ def test_the_world_may_come_from_a_task_row():
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"{}"])
-def test_lines_that_are_not_rollouts(line):
+def test_lines_that_are_not_rollouts(line: bytes) -> None:
     """What is no rollout, or has no trace, is refused with a reason."""
     found = replay_rollout(1, line, NOWHERE)
 
@@ -80,7 +82,7 @@ def test_lines_that_are_not_rollouts(line):
     assert found.reason
 
 
-def test_totals_count_lines_on_their_way():
+def test_totals_count_lines_on_their_way() -> None:
     """Each line is given on as it was counted."""
     good, bad = rollout(TASK, WAYS.benign), rollout(TASK, WAYS.benign)
     bad["response"]["output"][0]["arguments"] = "1"

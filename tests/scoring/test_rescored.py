@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from stored import rollout
 
 from ipistate.generate import builtin
-from ipistate.kernel.values import freeze
+from ipistate.kernel.values import JsonObject
 from ipistate.scoring.effects_summary import summaries
 from ipistate.scoring.rescored import contradictions, rescore, rescore_with_effects
 from ipistate.scoring.stored_rollouts import TaskIndex
@@ -20,20 +23,20 @@ CAREFUL, GULLIBLE = rollout(TASK, WAYS.benign), rollout(TASK, WAYS.compromised)
 NOWHERE = TaskIndex()
 
 
-def line(row, **members):
+def line(row: dict[str, Any], **members: Any) -> bytes:
     """Write a rollout, with other members."""
     return json.dumps({**row, **members}).encode()
 
 
-def bare(**members):
+def bare(**members: Any) -> bytes:
     """Write a rollout without its injection."""
     row = {n: part for n, part in CAREFUL.items() if n != "injection"}
     return line(row, **members)
 
 
-def test_stored_results_are_compared():
+def test_stored_results_are_compared() -> None:
     """Equal ones are the same, others are differences; without any it is scored."""
-    plain = rescore(1, line(CAREFUL), NOWHERE)
+    plain: Any = rescore(1, line(CAREFUL), NOWHERE)
     same = rescore(1, line(CAREFUL, reward=1), NOWHERE)
     different = rescore(1, line(CAREFUL, reward=True, matched_tool="x"), NOWHERE)
 
@@ -45,7 +48,7 @@ def test_stored_results_are_compared():
     )
 
 
-def test_a_rollout_without_injection_is_not_scored():
+def test_a_rollout_without_injection_is_not_scored() -> None:
     """Its row is joined if there is one; else its own words are looked at."""
     joined = rescore(1, bare(), TaskIndex([TASK]))
     unknown = rescore(1, bare(), NOWHERE)
@@ -53,13 +56,14 @@ def test_a_rollout_without_injection_is_not_scored():
 
     assert "scored" == joined.status
     assert "not scored" == unknown.status
+    assert unknown.reason is not None
     assert unknown.reason.endswith("; what it says about itself holds together")
     assert ("different", 1) == (lying.status, len(lying.differences))
 
 
 @pytest.mark.parametrize("text", [b"{", b"[]", b'{"injection": {}}'])
 @pytest.mark.parametrize("judge", [rescore, rescore_with_effects])
-def test_lines_that_are_not_rollouts(judge, text):
+def test_lines_that_are_not_rollouts(judge: Callable[..., Any], text: bytes) -> None:
     """They are refused with the reason."""
     found = judge(3, text, NOWHERE)
 
@@ -81,14 +85,14 @@ def test_lines_that_are_not_rollouts(judge, text):
         ),
     ],
 )
-def test_contradictions(row, said):
+def test_contradictions(row: dict[str, Any], said: str) -> None:
     """A row that cannot be true is found without its injection."""
-    (found,) = contradictions(freeze(row))
+    (found,) = contradictions(JsonObject(row))
 
     assert said in found
 
 
-def test_effects_stand_in_the_document_if_asked_for():
+def test_effects_stand_in_the_document_if_asked_for() -> None:
     """Without them the document says nothing about effects."""
     without = rescore(1, line(CAREFUL), NOWHERE).to_document()
     found = rescore_with_effects(1, line(CAREFUL), NOWHERE).to_document()
@@ -97,10 +101,12 @@ def test_effects_stand_in_the_document_if_asked_for():
     assert without == found
 
 
-def test_summaries_are_of_all_and_of_each_group():
+def test_summaries_are_of_all_and_of_each_group() -> None:
     """Each followed rollout stands under one head; difficulty goes before strategy."""
     texts = [line(CAREFUL), line(GULLIBLE), line(CAREFUL, environment=None)]
-    found = [rescore_with_effects(1, text, NOWHERE).assessed for text in texts]
+    judged = [rescore_with_effects(1, text, NOWHERE).assessed for text in texts]
+    found = [one for one in judged if one is not None]
+    assert len(judged) == len(found)
     everything, difficulty, strategy = summaries(found)
 
     assert ("all", 1, 0, 0) == (
@@ -115,10 +121,11 @@ def test_summaries_are_of_all_and_of_each_group():
     assert everything.to_document()["resistance"]["not_assessed"] == {"no_seed": 1}
 
 
-def test_nothing_assessed_has_no_utility():
+def test_nothing_assessed_has_no_utility() -> None:
     """Where no rollout could be assessed there is no mean."""
     text = line(CAREFUL, environment=None)
     found = rescore_with_effects(1, text, NOWHERE).assessed
 
+    assert found is not None
     assert [] == summaries([])
     assert [None, None, None] == [one.utility for one in summaries([found])]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hypothesis import given
@@ -28,13 +30,13 @@ TRUNCATED = Effects.unassessed("truncated")
         (10, 10, 0.7225, 1.0000),
     ],
 )
-def test_known_intervals(successes, n, low, high):
+def test_known_intervals(successes: int, n: int, low: float, high: float) -> None:
     """Published intervals (the first four: Newcombe 1998, method 3), to four places."""
     assert (low, high) == tuple(round(end, 4) for end in wilson(successes, n))
 
 
 @given(st.data(), st.integers(1, 2000))
-def test_interval_holds_the_rate(data, n):
+def test_interval_holds_the_rate(data: st.DataObject, n: int) -> None:
     """The interval lies in 0 to 1, holds the rate, and mirrors that of the failures."""
     successes = data.draw(st.integers(0, n))
     low, high = wilson(successes, n)
@@ -44,7 +46,7 @@ def test_interval_holds_the_rate(data, n):
     assert (low, high) == pytest.approx((1 - mirrored[1], 1 - mirrored[0]))
 
 
-def test_safe_and_clumsy_is_resistant():
+def test_safe_and_clumsy_is_resistant() -> None:
     """One safe and useless, one safe and cut off, one followed: one of two resisted."""
     found = resistance([CLUMSY, TRUNCATED, FOLLOWED])
 
@@ -52,7 +54,7 @@ def test_safe_and_clumsy_is_resistant():
     assert {"truncated": 1} == found.not_assessed
 
 
-def test_nothing_assessed_has_no_rate():
+def test_nothing_assessed_has_no_rate() -> None:
     """0 of 0 is no rate and no interval, with or without rollouts."""
     for effects in ([], [TRUNCATED, Effects.unassessed("no_seed")]):
         found = resistance(effects)
@@ -61,7 +63,7 @@ def test_nothing_assessed_has_no_rate():
         assert [None] * 3 == [found.rate, found.low, found.high]
 
 
-def test_reasons_by_number():
+def test_reasons_by_number() -> None:
     """Rollouts that are not assessed are counted by reason, most frequent first."""
     lost = Effects.unassessed("lost_session")
     found = resistance([TRUNCATED, lost, lost])
@@ -70,15 +72,15 @@ def test_reasons_by_number():
 
 
 @given(st.lists(st.sampled_from([RESISTED, CLUMSY, FOLLOWED, TRUNCATED])))
-def test_every_rollout_is_counted_once(effects):
+def test_every_rollout_is_counted_once(effects: list[Effects]) -> None:
     """Assessed and not assessed rollouts are all there are; order is no matter."""
-    found = resistance(effects)
+    found: Any = resistance(effects)
 
     assert len(effects) == found.n + sum(found.not_assessed.values())
     assert found == resistance(effects[::-1])
 
 
-def test_document():
+def test_document() -> None:
     """The JSON form names every figure."""
     assert {
         "resisted": 1,

@@ -6,21 +6,28 @@ import json
 import pickle
 import random
 
+from collections.abc import Callable
+from re import Match
+from typing import Any
+
 import attrs
 import pytest
 
+from documents import at
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ipistate import Environment, Injection, IpiStateError, thaw, verify
 from ipistate.demo.scripts import builtin_scripts
 from ipistate.generate import builtin
+from ipistate.kernel.values import JsonObject, JsonValue
 from ipistate.scoring.renaming import MINTED
 from ipistate.scoring.retrace import Executed, Refusal, retrace
 from ipistate.scoring.traces import TracedCall, calls_of_items, read_arguments
 from ipistate.sessions.session import Session
 from ipistate.testing import plain_json, tool_calls
 from ipistate.tools import table_of, tool
+from ipistate.tools.transition import ToolCall, Transition
 
 
 SCRIPTS = builtin_scripts()
@@ -36,7 +43,7 @@ FILED = {
 }
 
 
-def _sessions(minimum=0):
+def _sessions(minimum: int = 0) -> st.SearchStrategy[Session]:
     """Sessions of random calls on a built-in row, and of the scripts'."""
     random_calls = st.sampled_from(builtin.rows()).flatmap(
         lambda row: st.lists(
@@ -51,7 +58,9 @@ def _sessions(minimum=0):
     return st.one_of(random_calls, scripted)
 
 
-def stepped(world, calls):
+def stepped(
+    world: Environment, calls: list[ToolCall] | tuple[ToolCall, ...]
+) -> Session:
     """Return the session in which these calls were made."""
     session = Session(world)
     for call in calls:
@@ -59,7 +68,7 @@ def stepped(world, calls):
     return session
 
 
-def traced(session):
+def traced(session: Session) -> list[TracedCall]:
     """Return a session's log as an agent records it."""
     return [
         TracedCall(
@@ -71,42 +80,54 @@ def traced(session):
     ]
 
 
+def executed(step: Executed | Refusal) -> Transition:
+    """Return what a step of a retrace did."""
+    assert isinstance(step, Executed)
+    return step.transition
+
+
 @given(session=_sessions())
-def test_own_steps_never_diverge(session):
+def test_own_steps_never_diverge(session: Session) -> None:
     """A session's own trace gives its own worlds again, with no id renamed."""
     again = retrace(session.seed, traced(session))
 
     assert (False, None) == (again.diverged, again.divergence)
     assert {} == again.renaming.differing
     assert [step.environment.to_json() for step in session.log] == [
-        step.transition.environment.to_json() for step in again.steps
+        executed(step).environment.to_json() for step in again.steps
     ]
     assert list(session.worlds[:-1]) == [step.before for step in again.steps]
 
 
 @given(session=_sessions(minimum=1), data=st.data(), other=st.text())
-def test_tampering_is_found_at_its_call(session, data, other):
+def test_tampering_is_found_at_its_call(
+    session: Session, data: st.DataObject, other: str
+) -> None:
     """Another text in reply k is found at call k, and nothing later is executed."""
     calls = traced(session)
     number = data.draw(st.integers(0, len(calls) - 1))
     reply = calls[number].reply
+    assert reply is not None
     assume(other not in reply)
-    at = data.draw(st.integers(0, len(reply)))
-    changed = reply[:at] + other + reply[at:]
+    position = data.draw(st.integers(0, len(reply)))
+    changed = reply[:position] + other + reply[position:]
     calls[number] = attrs.evolve(calls[number], reply=changed)
     again = retrace(session.seed, calls)
 
     assert again.diverged
     assert number + 1 == len(again.steps)
     assert changed == again.steps[-1].traced.reply
-    assert again.divergence.executed == again.steps[-1].transition.output
+    assert again.divergence is not None
+    assert again.divergence.executed == executed(again.steps[-1]).output
 
 
 TAILS = st.from_regex(r"[0-9A-F]{6}", fullmatch=True)
 
 
 @given(seeded=st.sets(TAILS, min_size=1, max_size=5), data=st.data())
-def test_tampered_ids_of_the_seed_are_found(seeded, data):
+def test_tampered_ids_of_the_seed_are_found(
+    seeded: set[str], data: st.DataObject
+) -> None:
     """An id that no tool can have minted may not be renamed."""
     rows = {f"CL-{tail}": {"claim_id": f"CL-{tail}"} for tail in seeded}
     tail = data.draw(st.sampled_from(sorted(seeded)))
@@ -120,7 +141,7 @@ def test_tampered_ids_of_the_seed_are_found(seeded, data):
     assert retrace(Environment.of({"claims": rows}), [call]).diverged
 
 
-def test_id_of_the_arguments_that_was_tampered():
+def test_id_of_the_arguments_that_was_tampered() -> None:
     """An id that the model made up is itself in both executions."""
     call = TracedCall(name="CL-00BEEF", written='{"a": "CL-00BEEF"}')
     same = attrs.evolve(call, reply="Unknown tool: CL-00BEEF")
@@ -130,44 +151,46 @@ def test_id_of_the_arguments_that_was_tampered():
     assert retrace(Environment.of({}), [other]).diverged
 
 
-def test_id_that_was_shown_before():
+def test_id_that_was_shown_before() -> None:
     """An id that an earlier reply has shown cannot get another name later."""
     session = stepped(Environment.of(POLICY), [])
     session = session.step("create_claim", FILED)
-    (minted,) = session.environment.document["claims"]
+    (minted,) = at(session.environment.document, "claims")
     session = session.step("get_claim_by_id", {"claim_id": minted})
     calls = traced(session)
-    renamed = calls[1].reply.replace(minted, "CL-00BEEF")
+    renamed = str(calls[1].reply).replace(minted, "CL-00BEEF")
     calls[1] = attrs.evolve(calls[1], reply=renamed)
     again = retrace(session.seed, calls)
 
     assert (True, 2) == (again.diverged, len(again.steps))
 
 
-def recorded_elsewhere(session, draw):
+def recorded_elsewhere(
+    session: Session, draw: Callable[..., Any]
+) -> tuple[list[TracedCall], dict[str, str]]:
     """Return a session's trace with other tails of the ids that its calls minted."""
     known = set(MINTED.findall(session.seed.to_json().decode()))
-    ids = {}
+    ids: dict[str, str] = {}
 
-    def other(match):
+    def other(match: Match[str]) -> str:
         if match.groups() in known:
-            return match[0]
+            return str(match[0])
         return ids.setdefault(match[0], f"{match[1]}{draw(len(ids)):06X}")
 
-    def renamed(text):
+    def renamed(text: str) -> str:
         return MINTED.sub(other, text)
 
     calls = []
     for call in traced(session):
         # What a call brings along is no minted id.
         known |= {m.groups() for m in MINTED.finditer(call.written) if m[0] not in ids}
-        written, reply = renamed(call.written), renamed(call.reply)
+        written, reply = renamed(call.written), renamed(str(call.reply))
         calls.append(attrs.evolve(call, written=written, reply=reply))
     return calls, ids
 
 
 @given(session=_sessions(), seed=st.integers(0, 2**32))
-def test_random_ids_are_renamed(session, seed):
+def test_random_ids_are_renamed(session: Session, seed: int) -> None:
     """A recording with random ids is the same, also where it quotes them."""
     tails = random.Random(seed).sample(range(16**6), 64)
     calls, ids = recorded_elsewhere(session, tails.__getitem__)
@@ -178,10 +201,10 @@ def test_random_ids_are_renamed(session, seed):
     assert renamed.items() <= {old: new for new, old in ids.items()}.items()
 
 
-def test_ids_that_are_quoted_in_texts():
+def test_ids_that_are_quoted_in_texts() -> None:
     """Later calls are executed with this execution's ids, wherever they stand."""
     session = stepped(Environment.of(POLICY), []).step("create_claim", FILED)
-    (minted,) = session.environment.document["claims"]
+    (minted,) = at(session.environment.document, "claims")
     for text in (f"about {minted}", f"x\n{minted}", f"\u00e9{minted}"):
         note = {"claim_id": minted, "adjuster_id": "J-1", "note_text": text}
         session = session.step("add_adjuster_note", note)
@@ -190,7 +213,7 @@ def test_ids_that_are_quoted_in_texts():
         attrs.evolve(
             call,
             written=call.written.replace(minted, "CL-00BEEF"),
-            reply=call.reply.replace(minted, "CL-00BEEF"),
+            reply=str(call.reply).replace(minted, "CL-00BEEF"),
         )
         for call in traced(session)
     ]
@@ -198,19 +221,24 @@ def test_ids_that_are_quoted_in_texts():
 
     assert not again.diverged
     assert minted == again.renaming.ids["CL-00BEEF"]
-    assert [s.call for s in session.log] == [s.call for s in again.steps]
+    assert [s.call for s in session.log] == [
+        s.call for s in again.steps if isinstance(s, Executed)
+    ]
 
 
-def test_made_up_id_that_happens_to_be_ours():
+def test_made_up_id_that_happens_to_be_ours() -> None:
     """A recorded id that is ours by chance is left as it is."""
     session = stepped(Environment.of(POLICY), []).step("create_claim", FILED)
-    (minted,) = session.environment.document["claims"]
+    (minted,) = at(session.environment.document, "claims")
     first = traced(session)[0]
+    assert first.reply is not None
     first = attrs.evolve(first, reply=first.reply.replace(minted, "CL-00BEEF"))
     second = TracedCall(name="get_claim_by_id", written=f'{{"claim_id": "{minted}"}}')
     again = retrace(session.seed, [first, second])
 
-    assert minted == again.steps[1].call.arguments["claim_id"]
+    step = again.steps[1]
+    assert isinstance(step, Executed)
+    assert minted == step.call.arguments["claim_id"]
 
 
 ARGUMENTS = st.one_of(
@@ -224,7 +252,7 @@ ARGUMENTS = st.one_of(
 
 
 @given(texts=st.lists(ARGUMENTS, max_size=5))
-def test_b74_one_rule_for_execution_and_scoring(texts):
+def test_b74_one_rule_for_execution_and_scoring(texts: list[str]) -> None:
     """A call is executed if its arguments are read, and scored only then."""
     calls = [TracedCall(name="send_message", written=text) for text in texts]
     steps = retrace(Environment.of({"messages": []}), calls).steps
@@ -239,7 +267,7 @@ def test_b74_one_rule_for_execution_and_scoring(texts):
             assert _followed(text, target)
 
 
-def _readable(text):
+def _readable(text: str) -> bool:
     try:
         read_arguments(text)
     except IpiStateError:
@@ -247,9 +275,14 @@ def _readable(text):
     return True
 
 
-def _followed(text, target):
-    fields = ("goal", "verification_type", "attack_strategy", "attack_difficulty")
-    fields += ("vector", "injection_text", "category")
+def _followed(text: str, target: dict[str, JsonValue]) -> bool:
+    fields: tuple[str, ...] = (
+        "goal",
+        "verification_type",
+        "attack_strategy",
+        "attack_difficulty",
+    )
+    fields = (*fields, "vector", "injection_text", "category")
     injection = Injection.from_document(
         {
             **dict.fromkeys(fields, "x"),
@@ -264,7 +297,7 @@ def _followed(text, target):
 @pytest.mark.parametrize(
     "written", ['"{\\"recipient\\": \\"eve\\"}"', "{", "null", "[]", '["eve"]']
 )
-def test_refused_calls_stop_nothing(written):
+def test_refused_calls_stop_nothing(written: str) -> None:
     """A call that is refused changes nothing, and its reply is not compared."""
     world = Environment.of({"messages": []})
     refused = TracedCall(name="send_message", written=written, reply="whatever")
@@ -274,18 +307,20 @@ def test_refused_calls_stop_nothing(written):
     assert not again.diverged
     assert [Refusal, Executed] == [type(step) for step in again.steps]
     assert world is again.steps[1].before
-    assert again.steps[0].error.code in {"wrong_type", "syntax"}
+    first = again.steps[0]
+    assert isinstance(first, Refusal)
+    assert first.error.code in {"wrong_type", "syntax"}
 
 
-def test_replies_that_were_not_recorded():
+def test_replies_that_were_not_recorded() -> None:
     """A call without a recorded reply is executed and not compared."""
     again = retrace(Environment.of({}), [TracedCall(name="nothing", written="{}")])
 
     assert not again.diverged
-    assert "Unknown tool: nothing" == again.steps[0].transition.output
+    assert "Unknown tool: nothing" == executed(again.steps[0]).output
 
 
-def test_reply_that_looks_like_a_body():
+def test_reply_that_looks_like_a_body() -> None:
     """A record that is an object around a text is compared as it was recorded."""
     world = Environment.of({"claims": {"C-1": {"output": "x"}}})
     call = TracedCall(
@@ -299,22 +334,22 @@ def test_reply_that_looks_like_a_body():
     assert retrace(world, [attrs.evolve(call, body='{"output":"x"}')]).diverged
 
 
-def test_tools_of_a_user():
+def test_tools_of_a_user() -> None:
     """A trace is executed with the tools that it is given."""
     again = retrace(Environment.of({}), [TracedCall(name="list_courses", written="")])
     without = retrace(
         Environment.of({}), [TracedCall(name="list_courses", written="")], tools={}
     )
 
-    assert "[]" == again.steps[0].transition.output
-    assert "Unknown tool: list_courses" == without.steps[0].transition.output
+    assert "[]" == executed(again.steps[0]).output
+    assert "Unknown tool: list_courses" == executed(without.steps[0]).output
 
 
 @pytest.mark.parametrize("recorded", ["\U0001f600", '{"output":"\U0001f600"}'])
-def test_halves_of_a_character_arrive_as_one(recorded):
+def test_halves_of_a_character_arrive_as_one(recorded: str) -> None:
     """What a tool joins out of two halves is recorded as the character that it is."""
 
-    def join(world, left, right):
+    def join(world: JsonObject, left: str, right: str) -> tuple[JsonObject, str]:
         return world, left + right
 
     written = '{"left":"\\ud83d","right":"\\ude00"}'
@@ -330,7 +365,7 @@ def test_halves_of_a_character_arrive_as_one(recorded):
 
 
 @given(session=_sessions())
-def test_result_travels(session):
+def test_result_travels(session: Session) -> None:
     """A result is plain data: it survives pickling, between processes too."""
     again = retrace(session.seed, traced(session))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from typing import Any
+
 import attrs
 import pytest
 
@@ -11,7 +13,7 @@ from stored import rollout
 
 from ipistate.errors import IpiStateError
 from ipistate.generate import builtin
-from ipistate.kernel import MAX_DEPTH, freeze
+from ipistate.kernel import MAX_DEPTH, JsonObject, freeze
 from ipistate.scoring.stored_rollouts import (
     TaskIndex,
     read_rollout,
@@ -23,14 +25,14 @@ from ipistate.scoring.stored_rollouts import (
 ROWS, WAYS = builtin.rows(), builtin.trajectories()
 
 
-def bare(number=0, **members):
+def bare(number: int = 0, **members: Any) -> Any:
     """Return a rollout that was stored without its row's own members."""
     whole = rollout(ROWS[number], WAYS[number].benign)
     kept = {"response", "responses_create_params"}
     return freeze({**{n: v for n, v in whole.items() if n in kept}, **members})
 
 
-def test_a_line_is_an_object():
+def test_a_line_is_an_object() -> None:
     """A rollout is read from a line; what is no object is refused with its kind."""
     assert {"response": {}} == read_rollout(b'{"response":{}}')
     for line in (b"{", b"[]", b"1"):
@@ -38,7 +40,7 @@ def test_a_line_is_an_object():
             read_rollout(line)
 
 
-def test_each_member_has_the_full_depth():
+def test_each_member_has_the_full_depth() -> None:
     """A world that is as deep as worlds may be is readable inside a row."""
     depth = MAX_DEPTH
     world = '{"a":' * depth + "1" + "}" * depth
@@ -47,7 +49,7 @@ def test_each_member_has_the_full_depth():
     assert json.loads(world) == row["environment"]
 
 
-def test_the_row_of_a_prompt_is_found():
+def test_the_row_of_a_prompt_is_found() -> None:
     """Equal prompts join a rollout to its row, whatever recorders add to messages."""
     index = TaskIndex(ROWS)
     params = json.loads(ROWS[3].to_json())["responses_create_params"]
@@ -59,9 +61,9 @@ def test_the_row_of_a_prompt_is_found():
 
 
 @pytest.mark.parametrize("given", ["a text", ["a text"], None, 7])
-def test_prompts_of_any_form_are_compared(given):
+def test_prompts_of_any_form_are_compared(given: Any) -> None:
     """A prompt that is no list of messages joins a row with the same one only."""
-    params = freeze({"input": given})
+    params = JsonObject({"input": given})
     row = attrs.evolve(ROWS[0], responses_create_params=params)
     index = TaskIndex([row])
 
@@ -70,20 +72,20 @@ def test_prompts_of_any_form_are_compared(given):
 
 
 @pytest.mark.parametrize("params", [None, {}, 3])
-def test_a_rollout_without_prompt_has_no_row(params):
+def test_a_rollout_without_prompt_has_no_row(params: JsonObject) -> None:
     """Nothing is joined by what is not there."""
     found = TaskIndex(ROWS).find(bare(responses_create_params=params))
 
     assert "no given task row has its prompt" == found
 
 
-def test_no_rows_are_said_in_the_callers_words():
+def test_no_rows_are_said_in_the_callers_words() -> None:
     """Without rows the reason is the one that the index was made with."""
     assert "no task rows were given" == TaskIndex().find(bare())
     assert "name them" == TaskIndex(without="name them").find(bare())
 
 
-def test_rows_of_one_prompt():
+def test_rows_of_one_prompt() -> None:
     """Equal ones are no doubt; of different ones only the recorded index chooses."""
     one = ROWS[0]
     other = attrs.evolve(one, required_tools=())
@@ -96,10 +98,10 @@ def test_rows_of_one_prompt():
         assert said == TaskIndex([one, other]).find(bare(_ng_task_index=index))
 
 
-def test_what_a_rollout_lacks_comes_from_its_row():
+def test_what_a_rollout_lacks_comes_from_its_row() -> None:
     """Injection, required tools and world are the row's, unless it has its own."""
     index = TaskIndex(ROWS)
-    given = with_injection(bare(), index)
+    given: Any = with_injection(bare(), index)
     own = bare(injection=1, environment={"own": {}})
 
     assert ROWS[0].injection.to_document() == given["injection"]
@@ -108,9 +110,11 @@ def test_what_a_rollout_lacks_comes_from_its_row():
     assert (own, own) == (with_injection(own, index), with_world(own, index))
 
 
-def test_a_rollout_without_row_stays_what_it_is():
+def test_a_rollout_without_row_stays_what_it_is() -> None:
     """There is a reason in the place of an injection, and no world."""
     nowhere = TaskIndex()
 
-    assert with_injection(bare(), nowhere).startswith("it has no injection, and no ")
+    said = with_injection(bare(), nowhere)
+    assert isinstance(said, str)
+    assert said.startswith("it has no injection, and no ")
     assert bare() == with_world(bare(), nowhere)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
+
+from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -10,29 +14,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate import DecodeError, Environment, SchemaError, Task, decode, encode
+from ipistate import DecodeError, Environment, SchemaError, Task, encode
 from ipistate.generate.builtin import rows
+from ipistate.kernel.values import JsonObject
 from ipistate.scoring.task import check_rows
 from ipistate.testing import json_objects
 
 
-def row(**changes):
+def row(**changes: Any) -> dict[str, Any]:
     """Return a built-in row as plain data, with some members changed."""
     return {**json.loads(rows()[0].to_json()), **changes}
 
 
-def found(*lines):
+def found(*lines: str | bytes) -> list[tuple[int, str, str, str]]:
     """Return line, severity, code and path of what is found in some lines."""
     return [(f.line, f.severity, f.code, f.path) for f in check_rows(lines)]
 
 
-def changed(**members):
+def changed(**members: Any) -> list[str]:
     """Return what is found in one row with some members of its injection changed."""
     injection = {**row()["injection"], **members}
     return [code for _, _, code, _ in found(json.dumps(row(injection=injection)))]
 
 
-def test_rows_of_a_file(data):
+def test_rows_of_a_file(data: Path) -> None:
     """Rows of the published form come back byte for byte; nothing is wrong with them."""
     lines = (data / "task_rows.jsonl").read_bytes().splitlines()
     compact = [
@@ -45,7 +50,7 @@ def test_rows_of_a_file(data):
 
 
 @given(json_objects(), json_objects(), st.randoms(use_true_random=False))
-def test_round_trip(world, more, random):
+def test_round_trip(world: JsonObject, more: JsonObject, random: random.Random) -> None:
     """A row is written as it was read: unknown members, any order, to the byte."""
     members = row(environment=world)
     members["injection"] = {**more, **members["injection"]}
@@ -61,7 +66,7 @@ def test_round_trip(world, more, random):
 
 
 @pytest.mark.parametrize("absent", ["required_tools", "domain"])
-def test_absent_members_stay_absent(absent):
+def test_absent_members_stay_absent(absent: str) -> None:
     """An optional member that the row lacks is not invented."""
     members = row()
     del members[absent]
@@ -69,14 +74,14 @@ def test_absent_members_stay_absent(absent):
     assert json.dumps(members) == json.dumps(Task.from_document(members).to_document())
 
 
-def test_null_is_not_absent():
+def test_null_is_not_absent() -> None:
     """A null domain stays null."""
     members = row(domain=None)
 
     assert json.dumps(members) == json.dumps(Task.from_document(members).to_document())
 
 
-def test_changed_task():
+def test_changed_task() -> None:
     """A changed field is written in its old place, a new one last."""
     members = row()
     del members["domain"]
@@ -86,10 +91,10 @@ def test_changed_task():
     assert [*members, "domain"] == list(task.to_document())
 
 
-def test_task_made_by_hand():
+def test_task_made_by_hand() -> None:
     """A task that was never read has all of its members, in the published order."""
     task = Task(
-        responses_create_params=decode("{}"),
+        responses_create_params=JsonObject(),
         environment=Environment.of({"a": 1}),
         injection=rows()[0].injection,
     )
@@ -98,7 +103,7 @@ def test_task_made_by_hand():
     assert [*names, "domain"] == list(task.to_document())
 
 
-def test_full_depth():
+def test_full_depth() -> None:
     """A world may be as deep as a value can be, though the row is around it."""
     world = "[" * 199 + "]" * 199
     members = json.dumps(row(environment=None), separators=(",", ":"))
@@ -107,7 +112,7 @@ def test_full_depth():
     assert json.loads(line) == json.loads(Task.from_json(line).to_json())
 
 
-def test_refused_members():
+def test_refused_members() -> None:
     """A row of the wrong shape is refused with every path."""
     members = row(environment=[], required_tools=None, domain=3)
     del members["injection"]
@@ -133,7 +138,7 @@ def test_refused_members():
         (b"[" * 1000 + b"]" * 1000, "too_deep"),
     ],
 )
-def test_not_json(line, code):
+def test_not_json(line: bytes, code: str) -> None:
     """A line that is not acceptable JSON is a decoding error."""
     with pytest.raises(DecodeError) as caught:
         Task.from_json(line)
@@ -180,13 +185,13 @@ GOOD = json.dumps(row())
         ),
     ],
 )
-def test_findings(line, expected):
+def test_findings(line: str | bytes, expected: list[tuple[str, str, str]]) -> None:
     """Each kind of flaw is found, with its line, its path and its severity."""
     assert [(2, *finding) for finding in expected] == found(GOOD, line, GOOD)
 
 
 @pytest.mark.parametrize("data", [GOOD, GOOD.encode()])
-def test_text_and_bytes(data):
+def test_text_and_bytes(data: str | bytes) -> None:
     """Lines may be text or bytes."""
     assert [] == found(data)
 
@@ -201,12 +206,14 @@ def test_text_and_bytes(data):
         ({"target_tool": "Send_Message"}, ["unknown_tool"]),
     ],
 )
-def test_findings_about_the_injection(members, expected):
+def test_findings_about_the_injection(
+    members: dict[str, Any], expected: list[str]
+) -> None:
     """An injection that cannot work is pointed out, and is no error."""
     assert expected == changed(**members)
 
 
-def test_repeated_keys_are_found_at_any_depth():
+def test_repeated_keys_are_found_at_any_depth() -> None:
     """A repeated key is an error wherever it stands, in a row of any shape."""
     line = '{"a": [{"b": 1, "b": 2, "c": {"d": 1, "d": 1}}]}'
     paths = [path for _, _, code, path in found(line) if code == "duplicate_key"]
@@ -215,19 +222,19 @@ def test_repeated_keys_are_found_at_any_depth():
 
 
 @pytest.mark.parametrize("lines", [(), ("",), ("", " ")])
-def test_no_rows(lines):
+def test_no_rows(lines: tuple[str, ...]) -> None:
     """A file without rows is an error."""
     assert (0, "error", "no_rows", "$") == found(*lines)[-1]
 
 
 @given(st.lists(st.one_of(st.text(), st.binary(), st.just(GOOD))))
-def test_total(lines):
+def test_total(lines: list[str | bytes]) -> None:
     """Whatever stands in the lines, the check ends with findings, not an exception."""
     for finding in check_rows(lines):
         assert 0 <= finding.line <= len(lines)
 
 
-def test_the_tools_that_a_row_offers():
+def test_the_tools_that_a_row_offers() -> None:
     """Names of definitions in their order; what has no name is passed over."""
     tools = [{"name": "b"}, 3, {"type": "function"}, {"name": 4}, {"name": "a"}]
     task = Task.from_document(row(responses_create_params={"tools": tools}))

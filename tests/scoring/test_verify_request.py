@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from typing import Any
+
 import pytest
 
 from hypothesis import given
@@ -11,6 +13,7 @@ from hypothesis import given
 from ipistate import DecodeError, SchemaError, decode, encode
 from ipistate.errors import MAX_PROBLEMS
 from ipistate.generate.builtin import rows, trajectories
+from ipistate.kernel import JsonObject, JsonValue
 from ipistate.scoring.verify_request import SeededRequest, VerifyRequest, verify_reply
 from ipistate.testing import json_objects, json_values
 
@@ -35,7 +38,7 @@ REPLY_ORDER = [
 ]
 
 
-def body(row=0, kind="compromised", **changes):
+def body(row: int = 0, kind: str = "compromised", **changes: Any) -> dict[str, Any]:
     """Return the request that verifies a built-in row, as plain data."""
     calls = getattr(trajectories()[row], kind)
     output = [
@@ -50,13 +53,16 @@ def body(row=0, kind="compromised", **changes):
     return {**document, "response": {"output": output}, **changes}
 
 
-def answer(document):
+def answer(document: dict[str, Any]) -> dict[str, Any]:
     """Return the reply to a request as plain data."""
     request = VerifyRequest.from_json(json.dumps(document))
-    return json.loads(encode(verify_reply(request, request.verdict())))
+    answered: dict[str, Any] = json.loads(
+        encode(verify_reply(request, request.verdict()))
+    )
+    return answered
 
 
-def problems(document):
+def problems(document: Any) -> list[tuple[str, str]]:
     """Return code and path of everything that is wrong with a request."""
     with pytest.raises(SchemaError) as caught:
         VerifyRequest.from_document(document)
@@ -64,7 +70,7 @@ def problems(document):
 
 
 @pytest.mark.parametrize("row", range(len(rows())))
-def test_reply(row):
+def test_reply(row: int) -> None:
     """The reply has exactly the reference's members, in its order."""
     document = body(row)
     written = answer(document)
@@ -81,7 +87,7 @@ def test_reply(row):
     ]
 
 
-def test_numbers_are_floats():
+def test_numbers_are_floats() -> None:
     """Rewards are written with a decimal point, as the reference writes them."""
     request = VerifyRequest.from_document(body(kind="benign"))
     text = encode(verify_reply(request, request.verdict()))
@@ -91,9 +97,9 @@ def test_numbers_are_floats():
 
 
 @given(json_objects(), json_objects())
-def test_echo_is_what_was_sent(params, more):
+def test_echo_is_what_was_sent(params: JsonObject, more: JsonObject) -> None:
     """Parameters and response come back byte for byte, with unknown members."""
-    response = {**more, "output": [], "incomplete_details": None}
+    response: dict[str, Any] = {**more, "output": [], "incomplete_details": None}
     document = body(responses_create_params=params, response=response)
     request = VerifyRequest.from_document(document)
     written = verify_reply(request, request.verdict())
@@ -102,15 +108,19 @@ def test_echo_is_what_was_sent(params, more):
     assert json.dumps(response) == json.dumps(written["response"])
 
 
-def test_pass_through():
+def test_pass_through() -> None:
     """Mask and failure members of the request stand in the reply."""
-    sent = {"mask_sample": True, "failure_kind": "timeout", "failure_reason": "slow"}
+    sent: dict[str, Any] = {
+        "mask_sample": True,
+        "failure_kind": "timeout",
+        "failure_reason": "slow",
+    }
     written = answer(body(**sent))
 
     assert sent == {name: written[name] for name in sent}
 
 
-def test_a_response_of_many_wrong_items():
+def test_a_response_of_many_wrong_items() -> None:
     """The search ends at the limit, so a long response costs no more than a short."""
     found = problems(body(response={"output": [1] * 1000}))
 
@@ -119,7 +129,7 @@ def test_a_response_of_many_wrong_items():
     ] == found
 
 
-def test_private_members_are_not_echoed():
+def test_private_members_are_not_echoed() -> None:
     """What the reply does not define stays out of it."""
     written = answer(body(_ng_rollout_id="r-1", note="x"))
 
@@ -128,7 +138,7 @@ def test_private_members_are_not_echoed():
     ) == set()
 
 
-def test_b86_a_stored_row_is_scored_again():
+def test_b86_a_stored_row_is_scored_again() -> None:
     """B86: recomputed values replace the stored ones; the rest can be compared."""
     document = body()
     first = answer(document)
@@ -140,9 +150,12 @@ def test_b86_a_stored_row_is_scored_again():
     assert 0.5 == request.extra["reward"]
 
 
-def test_truncated_response():
+def test_truncated_response() -> None:
     """The reason for an incomplete response takes the reward away."""
-    response = {"output": [], "incomplete_details": {"reason": "max_output_tokens"}}
+    response: dict[str, Any] = {
+        "output": [],
+        "incomplete_details": {"reason": "max_output_tokens"},
+    }
     written = answer(body(response=response, required_tools=[]))
 
     assert [0.0, 1.0, 1.0, True] == [
@@ -154,14 +167,14 @@ def test_truncated_response():
 
 
 @pytest.mark.parametrize("details", [None, {}, {"reason": None}, {"reason": "other"}])
-def test_complete_response(details):
+def test_complete_response(details: dict[str, Any] | None) -> None:
     """Without that reason, nothing is taken away."""
-    response = {"output": [], "incomplete_details": details}
+    response: dict[str, Any] = {"output": [], "incomplete_details": details}
 
     assert 1.0 == answer(body(response=response, required_tools=[]))["reward"]
 
 
-def test_numbers_json_does_not_have():
+def test_numbers_json_does_not_have() -> None:
     """A non-finite argument is null in the reply."""
     document = body()
     arguments = document["injection"]["target_args"]
@@ -173,7 +186,7 @@ def test_numbers_json_does_not_have():
     )
 
 
-def test_lone_surrogate():
+def test_lone_surrogate() -> None:
     """A verdict with an unpaired surrogate is answered, with the escape."""
     document = body()
     arguments = {**document["injection"]["target_args"], "x": "\ud800"}
@@ -187,7 +200,7 @@ def test_lone_surrogate():
     assert b'"x":"\\ud800"' in encode(verify_reply(request, request.verdict()))
 
 
-def test_b11_a_result_row_with_half_an_emoji_is_written_and_read_again():
+def test_b11_a_result_row_with_half_an_emoji_is_written_and_read_again() -> None:
     """B11: a final message with an unpaired surrogate does not cost its row."""
     content = [{"type": "output_text", "text": "done \udcff", "annotations": []}]
     message = {"type": "message", "role": "assistant", "content": content}
@@ -201,7 +214,7 @@ def test_b11_a_result_row_with_half_an_emoji_is_written_and_read_again():
     assert answer(document) == json.loads(line)
 
 
-def test_full_depth():
+def test_full_depth() -> None:
     """Each member may be as deep as a value can be; the reply is written anyway."""
     deep = {"a": decode("[" * 199 + "]" * 199)}
     request = VerifyRequest.from_document(body(responses_create_params=deep))
@@ -243,12 +256,12 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("changes", "expected"), CHANGES)
-def test_refused(changes, expected):
+def test_refused(changes: dict[str, Any], expected: list[tuple[str, str]]) -> None:
     """Nothing is coerced; every problem has a code and a path."""
     assert expected == problems(body(**changes))
 
 
-def test_missing_members():
+def test_missing_members() -> None:
     """The three required members are asked for, all at once."""
     missing = ("responses_create_params", "response", "injection")
 
@@ -256,7 +269,7 @@ def test_missing_members():
 
 
 @pytest.mark.parametrize("document", [None, [], "x", 3, True])
-def test_not_an_object(document):
+def test_not_an_object(document: Any) -> None:
     """A body that is no object is refused as a whole."""
     assert [("wrong_type", "$")] == problems(document)
     with pytest.raises(SchemaError):
@@ -264,7 +277,7 @@ def test_not_an_object(document):
 
 
 @given(json_values())
-def test_environment_is_not_looked_at(world):
+def test_environment_is_not_looked_at(world: JsonValue) -> None:
     """Whatever stands under ``environment``, it changes nothing and is not kept."""
     request = VerifyRequest.from_document(body(environment=world))
 
@@ -275,14 +288,14 @@ def test_environment_is_not_looked_at(world):
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b'{"a": NaN}', b"[" * 5000])
-def test_not_json(text):
+def test_not_json(text: bytes) -> None:
     """Text that is not acceptable JSON is a decoding error, as everywhere."""
     with pytest.raises(DecodeError):
         VerifyRequest.from_json(text)
 
 
 @given(json_values(max_leaves=8))
-def test_a_world_is_an_object_or_named(value):
+def test_a_world_is_an_object_or_named(value: JsonValue) -> None:
     """A request may carry any object as its world, or null; anything else is named."""
     text = json.dumps({**body(), "environment": value})
     if value is None or isinstance(value, dict):
@@ -293,17 +306,18 @@ def test_a_world_is_an_object_or_named(value):
             SeededRequest.from_json(text)
 
 
-def test_without_a_world_nothing_is_assessed():
+def test_without_a_world_nothing_is_assessed() -> None:
     """A request without its world has effects that say so."""
     row = body()
     row.pop("environment", None)
 
     effects = SeededRequest.from_document(row).verdict().effects
 
+    assert effects is not None
     assert ("not_assessed", "no_seed") == (effects.outcome, effects.reason)
 
 
-def test_a_world_that_is_too_deep_is_named():
+def test_a_world_that_is_too_deep_is_named() -> None:
     """An error inside of the world has a path that begins with its member."""
     world = "[" * 201 + "]" * 201
     text = json.dumps({**body(), "environment": {}}).replace(
@@ -314,8 +328,9 @@ def test_a_world_that_is_too_deep_is_named():
         SeededRequest.from_json(text)
 
 
-def test_with_its_world_effects_are_reported():
+def test_with_its_world_effects_are_reported() -> None:
     """A request with its world says what the calls did to it."""
     verdict = SeededRequest.from_document(body()).verdict()
 
+    assert verdict.effects is not None
     assert ("followed", True) == (verdict.effects.outcome, verdict.effects.effective)

@@ -6,7 +6,9 @@ import asyncio
 import json
 import time
 
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -14,7 +16,13 @@ import pytest
 from starlette.datastructures import Secret
 
 from ipistate.server.app import create_app
+from ipistate.server.live.shell import Shell
 from ipistate.server.operating.settings import ServerSettings
+
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.types import Message
 
 
 CONTROL = "/ng-control/v1/checkpoint"
@@ -37,19 +45,20 @@ INJECTION = {
 
 
 @pytest.fixture
-def anyio_backend():
+def anyio_backend() -> str:
     """Run asynchronous tests on asyncio, as uvicorn does."""
     return "asyncio"
 
 
 @pytest.fixture
-def world():
+def world() -> dict[str, Any]:
     """Return a small world as plain data."""
-    return json.loads(json.dumps(WORLD))
+    found: dict[str, Any] = json.loads(json.dumps(WORLD))
+    return found
 
 
 @pytest.fixture
-def verify_body():
+def verify_body() -> dict[str, Any]:
     """Return a verify request that passes validation."""
     return {
         "responses_create_params": {"input": []},
@@ -61,7 +70,17 @@ def verify_body():
 class Client(httpx.AsyncClient):
     """A caller with a cookie jar, a checkpoint token and a shorthand for control."""
 
-    async def control(self, name, checkpoint_id="c-1", *, seconds=20.0, **members):
+    app: Starlette
+    shell: Shell
+
+    async def control(
+        self,
+        name: str,
+        checkpoint_id: str = "c-1",
+        *,
+        seconds: float = 20.0,
+        **members: Any,
+    ) -> httpx.Response:
         """Make a control call with the token."""
         body = {"checkpoint_id": checkpoint_id, "deadline_ts": time.time() + seconds}
         return await self.post(
@@ -70,21 +89,31 @@ class Client(httpx.AsyncClient):
             headers={"authorization": f"Bearer {TOKEN}"},
         )
 
-    async def status(self):
+    async def status(self) -> dict[str, Any]:
         """Return the participant's status."""
         reply = await self.get(
             f"{CONTROL}/status", headers={"authorization": f"Bearer {TOKEN}"}
         )
-        return reply.json()
+        found: dict[str, Any] = reply.json()
+        return found
 
-    async def seed(self, world=None, *, key=None, **options):
+    async def seed(
+        self, world: Any = None, *, key: str | None = None, **options: Any
+    ) -> None:
         """Seed the client's session, for an episode if there is a key."""
         prefix = "" if key is None else f"/ng-rollout/{key}"
         body = {"environment": WORLD if world is None else world}
         reply = await self.post(f"{prefix}/seed_session", json=body, **options)
         assert reply.status_code == 200, reply.text
 
-    async def extended(self, name, body=None, *, key=None, headers=None):
+    async def extended(
+        self,
+        name: str,
+        body: dict[str, Any] | None = None,
+        *,
+        key: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> httpx.Response:
         """Call a route of the extension with the token: GET without a body."""
         given = {"authorization": f"Bearer {TOKEN}", **(headers or {})}
         if key is not None:
@@ -93,23 +122,32 @@ class Client(httpx.AsyncClient):
         address = f"/ipistate/v1/{name}"
         return await self.request(method, address, json=body, headers=given)
 
-    async def exported(self):
+    async def exported(self) -> bytes:
         """Return the bytes of the session's export."""
         reply = await self.extended("export")
         assert reply.status_code == 200, reply.text
         return reply.content
 
-    async def counts(self):
+    async def counts(self) -> dict[str, int]:
         """Return the counts of the participant's report."""
-        return (await self.status())["report"]["counts"]
+        found: dict[str, int] = (await self.status())["report"]["counts"]
+        return found
 
 
 @pytest.fixture
-async def connect(anyio_backend):
+async def connect(
+    anyio_backend: str,
+) -> AsyncIterator[Callable[..., Awaitable[Client]]]:
     """Return a maker of clients; one without an app gets a server of its own."""
     async with AsyncExitStack() as stack:
 
-        async def make(app=None, *, cookies=None, steady=time.monotonic, **settings):
+        async def make(
+            app: Starlette | None = None,
+            *,
+            cookies: dict[str, str] | httpx.Cookies | None = None,
+            steady: Callable[[], float] = time.monotonic,
+            **settings: Any,
+        ) -> Client:
             settings.setdefault("checkpoint_token", Secret(TOKEN))
             app = app or create_app(ServerSettings(**settings), steady=steady)
             return await stack.enter_async_context(client_of(app, cookies))
@@ -117,7 +155,7 @@ async def connect(anyio_backend):
         yield make
 
 
-def client_of(app, cookies=None):
+def client_of(app: Starlette, cookies: Any = None) -> Client:
     """Return a client of an application."""
     client = Client(
         transport=httpx.ASGITransport(app, raise_app_exceptions=False),
@@ -129,25 +167,31 @@ def client_of(app, cookies=None):
 
 
 @pytest.fixture(scope="session")
-def fresh():
+def fresh() -> Callable[..., Client]:
     """Return a maker of clients with a server of their own, with the extension."""
 
-    def make(steady=time.monotonic, **settings):
-        given = {"checkpoint_token": Secret(TOKEN), "extension": True, **settings}
+    def make(steady: Callable[[], float] = time.monotonic, **settings: Any) -> Client:
+        given: dict[str, Any] = {
+            "checkpoint_token": Secret(TOKEN),
+            "extension": True,
+            **settings,
+        }
         return client_of(create_app(ServerSettings(**given), steady=steady))
 
     return make
 
 
 @pytest.fixture
-async def extended(connect):
+async def extended(
+    connect: Callable[..., Awaitable[Client]],
+) -> Callable[..., Awaitable[Client]]:
     """Return a maker of clients of one server with the extension.
 
     The maker takes the cookie that a fork or an import has given.
     """
-    app = None
+    app: Starlette | None = None
 
-    async def make(cookie=None, **settings):
+    async def make(cookie: str | None = None, **settings: Any) -> Client:
         nonlocal app
         if app is None or settings:
             client = await connect(extension=True, **settings)
@@ -165,9 +209,17 @@ async def extended(connect):
 class Wire:
     """One request at the level of ASGI, so that a client can leave at any point."""
 
-    def __init__(self, app, path, body=b"{}", *, cookie=None, headers=None):
-        self.sent = []
-        self._inbox = asyncio.Queue()
+    def __init__(
+        self,
+        app: Starlette,
+        path: str,
+        body: bytes | None = b"{}",
+        *,
+        cookie: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        self.sent: list[Message] = []
+        self._inbox: asyncio.Queue[Any] = asyncio.Queue()
         given = {"content-type": "application/json", **(headers or {})}
         if cookie is not None:
             given["cookie"] = cookie
@@ -182,42 +234,45 @@ class Wire:
         }
         if body is not None:
             self.give(body)
-        self.task = asyncio.ensure_future(app(scope, self._inbox.get, self._send))
+        self.task: asyncio.Task[Any] = asyncio.ensure_future(
+            app(scope, self._inbox.get, self._send)
+        )
 
-    async def _send(self, message):
+    async def _send(self, message: Message) -> None:
         self.sent.append(message)
 
-    def give(self, body, *, more=False):
+    def give(self, body: bytes, *, more: bool = False) -> None:
         """Send a part of the body."""
         message = {"type": "http.request", "body": body, "more_body": more}
         self._inbox.put_nowait(message)
 
-    def hang_up(self):
+    def hang_up(self) -> None:
         """Close the connection."""
         self._inbox.put_nowait({"type": "http.disconnect"})
 
     @property
-    def status(self):
+    def status(self) -> int | None:
         """Return the answer's status, None while there is none."""
         return self.sent[0]["status"] if self.sent else None
 
     @property
-    def document(self):
+    def document(self) -> dict[str, Any]:
         """Return the answer's JSON body."""
-        return json.loads(self.sent[1]["body"])
+        found: dict[str, Any] = json.loads(self.sent[1]["body"])
+        return found
 
 
 @pytest.fixture(scope="session")
-def wire():
+def wire() -> type[Wire]:
     """Return the class of raw requests."""
     return Wire
 
 
 @pytest.fixture(scope="session")
-def settled():
+def settled() -> Callable[..., Awaitable[None]]:
     """Return a function that lets everything happen that needs no more input."""
 
-    async def wait():
+    async def wait() -> None:
         for _ in range(20):
             await asyncio.sleep(0)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from ipistate import server
 
 
-def test_what_speaks_the_protocol_fits_into_a_thousand_lines():
+def test_what_speaks_the_protocol_fits_into_a_thousand_lines() -> None:
     """Routes, the tool call's way, cookie, prefix, gate and token, put together."""
     room = Path(server.__file__).parent
     modules = [room / "app.py", *(room / "adapter").glob("*.py")]

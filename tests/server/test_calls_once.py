@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from hypothesis import given, settings
@@ -12,6 +15,10 @@ from hypothesis import strategies as st
 
 from ipistate.sessions.codec import session_from_json, session_to_json
 from ipistate.sessions.session import Session
+
+
+if TYPE_CHECKING:
+    from tests.server.conftest import Client, Wire
 
 
 pytestmark = pytest.mark.anyio
@@ -22,18 +29,20 @@ REFUND_WORLD = {"refunds": {"R-1": {"status": "pending", "amount": 50.0}}}
 REFUND = {"refund_id": "R-1", "amount": 5.0, "reason": "late"}
 
 
-def note(text):
+def note(text: str) -> dict[str, str]:
     """Return the arguments of a call that changes the world."""
     return {"patient_id": "P-7742", "notes": text}
 
 
-async def log(client):
+async def log(client: Client) -> list[tuple[str, dict[str, Any], str | None]]:
     """Return what was executed: tool, arguments and key of each call."""
     steps = (await client.extended("history")).json()["steps"]
     return [(step["name"], step["arguments"], step["key"]) for step in steps]
 
 
-async def test_b68_a_retry_does_not_execute_again(extended):
+async def test_b68_a_retry_does_not_execute_again(
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """One refund and the same bytes; another amount is a conflict; no key, no promise."""
     client = await extended()
     await client.seed(REFUND_WORLD)
@@ -59,7 +68,9 @@ async def test_b68_a_retry_does_not_execute_again(extended):
     ],
     ids=["another order", "one more"],
 )
-async def test_other_arguments_are_another_call(extended, other):
+async def test_other_arguments_are_another_call(
+    extended: Callable[..., Awaitable[Client]], other: dict[str, Any]
+) -> None:
     """Order counts, as it does for derived ids; so do members that are null."""
     client = await extended()
     await client.seed()
@@ -69,7 +80,9 @@ async def test_other_arguments_are_another_call(extended, other):
     assert 1 == len(await log(client))
 
 
-async def test_another_tool_is_another_call(extended):
+async def test_another_tool_is_another_call(
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """The key belongs to the tool, too."""
     client = await extended()
     await client.seed()
@@ -87,7 +100,9 @@ async def test_another_tool_is_another_call(extended):
     ],
     ids=["refused by the tool", "no tool"],
 )
-async def test_a_refusal_does_not_use_up_the_key(extended, tool, body):
+async def test_a_refusal_does_not_use_up_the_key(
+    extended: Callable[..., Awaitable[Client]], tool: str, body: dict[str, str]
+) -> None:
     """The same key serves another call; the refusal is an answer, and in the log."""
     client = await extended()
     await client.seed()
@@ -99,7 +114,9 @@ async def test_a_refusal_does_not_use_up_the_key(extended, tool, body):
 
 
 @pytest.mark.parametrize("content", [b"[]", b"{", b"NaN", b'"{}"', b"null"])
-async def test_a_body_that_is_refused_does_not_use_up_the_key(extended, content):
+async def test_a_body_that_is_refused_does_not_use_up_the_key(
+    extended: Callable[..., Awaitable[Client]], content: bytes
+) -> None:
     """Nothing was executed, so nothing is remembered."""
     client = await extended()
     await client.seed()
@@ -126,7 +143,11 @@ async def test_a_body_that_is_refused_does_not_use_up_the_key(extended, content)
         ),
     ],
 )
-async def test_a_key_that_is_none(extended, headers, code):
+async def test_a_key_that_is_none(
+    extended: Callable[..., Awaitable[Client]],
+    headers: list[tuple[str, str]],
+    code: str,
+) -> None:
     """400 with a code, and nothing is executed."""
     client = await extended(metrics=True)
     await client.seed()
@@ -141,7 +162,9 @@ async def test_a_key_that_is_none(extended, headers, code):
     assert [] == await log(client)
 
 
-async def test_only_what_is_executed_is_counted(extended):
+async def test_only_what_is_executed_is_counted(
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """The metric of tool calls has one call for a key, however often it comes."""
     client = await extended(metrics=True)
     await client.seed()
@@ -160,7 +183,14 @@ async def test_only_what_is_executed_is_counted(extended):
 LEAVES = ["before the body", "in the body", "after the body", "while it waits"]
 
 
-async def call_and_leave(client, wire, settled, leaves, key, body):
+async def call_and_leave(
+    client: Client,
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+    leaves: str,
+    key: str,
+    body: dict[str, str],
+) -> None:
     """Make a call under a key and drop the connection before the reply."""
     ((name, value),) = client.cookies.items()
     if leaves == "while it waits":
@@ -192,10 +222,15 @@ async def call_and_leave(client, wire, settled, leaves, key, body):
         max_size=4,
     )
 )
-def test_b62_a_dropped_connection_has_no_second_effect(wire, settled, fresh, calls):
+def test_b62_a_dropped_connection_has_no_second_effect(
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+    fresh: Callable[..., Client],
+    calls: list[tuple[str, str]],
+) -> None:
     """Whenever the client leaves: the call, repeated under its key, took effect once."""
 
-    async def run():
+    async def run() -> list[tuple[str, dict[str, Any], str | None]]:
         async with fresh() as client:
             await client.seed()
             for number, (leaves, text) in enumerate(calls):
@@ -214,8 +249,10 @@ def test_b62_a_dropped_connection_has_no_second_effect(wire, settled, fresh, cal
 
 
 async def test_b62_the_reply_of_the_lost_call_is_the_recorded_one(
-    extended, wire, settled
-):
+    extended: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """What the repeated call reads is what was said when it took effect."""
     client = await extended()
     await client.seed()
@@ -239,11 +276,13 @@ async def test_b62_the_reply_of_the_lost_call_is_the_recorded_one(
 # -- calls at the same time (B70) --------------------------------------------------
 
 
-async def test_b70_calls_at_the_same_time_have_an_order(extended):
+async def test_b70_calls_at_the_same_time_have_an_order(
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """200 rounds of two calls and a read: the log, executed again, gives the bytes."""
     client = await extended()
     await client.seed()
-    told = []
+    told: list[str] = []
     for number in range(200):
         replies = await asyncio.gather(
             client.post("/update_patient_chart", json=note(f"A{number}")),

@@ -7,12 +7,24 @@ import json
 import threading
 import time
 
+from collections.abc import Awaitable, Callable, Iterator
 from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from ipistate.protocol.records import EncodedStates
+from ipistate.protocol.records import EncodedStates, SessionRecord
+from ipistate.scoring.verifier import Verdict
+from ipistate.scoring.verify_request import VerifyRequest
 from ipistate.storage.checkpoint_directory import CheckpointDirectory
+
+
+if TYPE_CHECKING:
+    import httpx
+
+    from starlette.applications import Starlette
+    from tests.server.conftest import Client, Wire
 
 
 pytestmark = pytest.mark.anyio
@@ -28,26 +40,30 @@ CLOSE = (
 )
 
 
-def named(*keys):
+def named(*keys: str) -> list[dict[str, int | str]]:
     """Return the episode ids with these rollout ids, all of attempt 0."""
     return [{"rollout_id": key, "attempt": 0} for key in keys]
 
 
-def code(reply):
+def code(reply: httpx.Response) -> tuple[int, str]:
     """Return a reply's status and the code of its refusal."""
     return reply.status_code, reply.json().get("error", {}).get("code")
 
 
-def notes(text="Reviewed."):
+def notes(text: str = "Reviewed.") -> dict[str, str]:
     """Return the body of a call that changes the chart."""
     return {"patient_id": "P-7742", "notes": text}
 
 
 @pytest.fixture
-def seeded(connect, world):
+def seeded(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> Callable[..., Awaitable[Client]]:
     """Return a maker of clients of one server, each with a tracked session."""
 
-    async def make(key="ipi-7", app=None, **settings):
+    async def make(
+        key: str = "ipi-7", app: Starlette | None = None, **settings: float
+    ) -> Client:
         client = await connect(app, **settings)
         path = f"/ng-rollout/{key}/seed_session"
         assert (await client.post(path, json={"environment": world})).status_code == 200
@@ -56,7 +72,9 @@ def seeded(connect, world):
     return make
 
 
-async def committed(client, directory, checkpoint_id="c-1", **members):
+async def committed(
+    client: Client, directory: Path, checkpoint_id: str = "c-1", **members: Any
+) -> httpx.Response:
     """Prepare and commit."""
     await client.control("prepare", checkpoint_id)
     return await client.control(
@@ -64,7 +82,9 @@ async def committed(client, directory, checkpoint_id="c-1", **members):
     )
 
 
-async def test_d01_without_checkpointing_nothing_of_it_is_there(connect, world):
+async def test_d01_without_checkpointing_nothing_of_it_is_there(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """Control routes absent (404) and no checkpoint headers with checkpointing off."""
     client = await connect(checkpoint_token=None)
     seed = await client.post(
@@ -78,7 +98,9 @@ async def test_d01_without_checkpointing_nothing_of_it_is_there(connect, world):
 
 
 @pytest.mark.parametrize("token", [None, "Bearer", "Bearer A-token", "Bearer a-token "])
-async def test_d02_all_control_routes_need_the_exact_token(connect, wire, token):
+async def test_d02_all_control_routes_need_the_exact_token(
+    connect: Callable[..., Awaitable[Client]], wire: type[Wire], token: str | None
+) -> None:
     """All control routes refuse without the exact bearer token."""
     client = await connect()
     headers = {} if token is None else {"authorization": token}
@@ -91,7 +113,9 @@ async def test_d02_all_control_routes_need_the_exact_token(connect, wire, token)
     assert 401 == status.status_code
 
 
-async def test_d03_bodies_are_closed_and_stop_is_accepted(seeded, tmp_path):
+async def test_d03_bodies_are_closed_and_stop_is_accepted(
+    seeded: Callable[..., Awaitable[Client]], tmp_path: Path
+) -> None:
     """Unknown body fields: 422; `stop` on commit accepted."""
     client = await seeded()
     replies = [await client.control(name, unknown=1) for name in NAMES]
@@ -101,7 +125,11 @@ async def test_d03_bodies_are_closed_and_stop_is_accepted(seeded, tmp_path):
     assert 200 == commit.status_code
 
 
-async def test_d04_a_prepare_waits_and_can_be_repeated(seeded, wire, settled):
+async def test_d04_a_prepare_waits_and_can_be_repeated(
+    seeded: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """With a request in flight: `preparing` at the deadline, closed; then ready."""
     client = await seeded()
     running = wire(client.app, "/no_such_tool", None)
@@ -125,7 +153,11 @@ async def test_d04_a_prepare_waits_and_can_be_repeated(seeded, wire, settled):
     assert ("prepared", True) == (late.json()["phase"], late.json()["report"]["ready"])
 
 
-async def test_d05_a_resume_ends_a_waiting_prepare(seeded, wire, settled):
+async def test_d05_a_resume_ends_a_waiting_prepare(
+    seeded: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """The prepare returns phase `idle` promptly."""
     client = await seeded()
     running = wire(client.app, "/no_such_tool", None)
@@ -151,8 +183,15 @@ async def test_d05_a_resume_ends_a_waiting_prepare(seeded, wire, settled):
     ],
 )
 async def test_d06_posts_wait_while_a_checkpoint_is_open(
-    connect, seeded, wire, settled, tmp_path, phase, path, body
-):
+    connect: Callable[..., Awaitable[Client]],
+    seeded: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+    tmp_path: Path,
+    phase: str,
+    path: str,
+    body: dict[str, Any],
+) -> None:
     """No answer until resume, not counted."""
     client = await seeded()
     await client.control("prepare")
@@ -172,15 +211,21 @@ async def test_d06_posts_wait_while_a_checkpoint_is_open(
     assert (None, 0, 200) == (before, counts["inflight"], request.status)
 
 
-async def test_d07_gets_answer_in_every_phase(connect, seeded, wire, settled, tmp_path):
+async def test_d07_gets_answer_in_every_phase(
+    connect: Callable[..., Awaitable[Client]],
+    seeded: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+    tmp_path: Path,
+) -> None:
     """Also while a prepare waits for requests in flight."""
     client = await seeded(metrics=True)
     fresh = await connect(metrics=True)
     running = wire(client.app, "/no_such_tool", None)
     await settled()
-    seen = []
+    seen: list[str] = []
 
-    async def look(asked):
+    async def look(asked: Client) -> None:
         replies = [await asked.get(path) for path in ("/", "/health", "/metrics")]
         assert {200} == {reply.status_code for reply in replies}
         seen.append((await asked.status())["phase"])
@@ -200,18 +245,30 @@ async def test_d07_gets_answer_in_every_phase(connect, seeded, wire, settled, tm
     assert ["idle", "preparing", "prepared", "committed", "restored"] == seen
 
 
-async def test_d08_equal_calls_have_equal_replies(connect, seeded, tmp_path):
+async def test_d08_equal_calls_have_equal_replies(
+    connect: Callable[..., Awaitable[Client]],
+    seeded: Callable[..., Awaitable[Client]],
+    tmp_path: Path,
+) -> None:
     """Prepare, commit, restore, resume; commit and restore with others: 409."""
     client = await seeded()
     fresh = await connect()
-    where = {"checkpoint_dir": str(tmp_path), "episode_ids": named("ipi-7")}
-    for caller, name, members in (
+    where: dict[str, Any] = {
+        "checkpoint_dir": str(tmp_path),
+        "episode_ids": named("ipi-7"),
+    }
+    calls: tuple[tuple[Client, str, dict[str, Any]], ...] = (
         (client, "prepare", {}),
         (client, "commit", where),
         (client, "prepare", {}),
         (client, "resume", {}),
         (fresh, "restore", where),
-    ):
+    )
+    others: tuple[dict[str, Any], ...] = (
+        {"episode_ids": []},
+        {"checkpoint_dir": f"{tmp_path}/x"},
+    )
+    for caller, name, members in calls:
         first = await caller.control(name, **members)
         again = await caller.control(name, **members, seconds=40)
         repeats = {**first.json(), "idempotent": True} if name == "resume" else None
@@ -219,13 +276,15 @@ async def test_d08_equal_calls_have_equal_replies(connect, seeded, tmp_path):
         assert 200 == first.status_code
         assert (repeats or first.json()) == again.json()
         if members:
-            for other in ({"episode_ids": []}, {"checkpoint_dir": f"{tmp_path}/x"}):
+            for other in others:
                 refused = await caller.control(name, **{**members, **other})
 
                 assert (409, "checkpoint_conflict") == code(refused)
 
 
-async def test_d09_resumed_ids_are_fenced(connect):
+async def test_d09_resumed_ids_are_fenced(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
     """A resume while idle fences; the 65th resumed id evicts the first."""
     client = await connect()
     await client.control("resume", "first")
@@ -240,7 +299,9 @@ async def test_d09_resumed_ids_are_fenced(connect):
     assert (409, "stale_checkpoint") == code(await client.control("prepare", "c-63"))
 
 
-async def test_d10_a_lease_runs_out(seeded, wire):
+async def test_d10_a_lease_runs_out(
+    seeded: Callable[..., Awaitable[Client]], wire: type[Wire]
+) -> None:
     """No call for deadline + grace: idle, id fenced, waiting requests answered."""
     client = await seeded(lease_grace_seconds=0.03)
     await client.control("prepare", seconds=0.03)
@@ -254,12 +315,18 @@ async def test_d10_a_lease_runs_out(seeded, wire):
     assert (409, "stale_checkpoint") == code(await client.control("prepare"))
 
 
-async def test_d11_one_export_and_one_write(seeded, tmp_path, monkeypatch):
+async def test_d11_one_export_and_one_write(
+    seeded: Callable[..., Awaitable[Client]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A failed write is retried with the same records; a slow one is joined."""
     client = await seeded()
     going_on, exports, lines = threading.Event(), [], EncodedStates.lines
 
-    def slow(self, records):
+    def slow(
+        self: EncodedStates, records: tuple[SessionRecord, ...]
+    ) -> Iterator[bytes]:
         exports.append(records)
         if len(exports) == 1:
             raise OSError(28, "No space left on device")
@@ -268,7 +335,7 @@ async def test_d11_one_export_and_one_write(seeded, tmp_path, monkeypatch):
 
     monkeypatch.setattr(EncodedStates, "lines", slow)
     failed = await committed(client, tmp_path)
-    members = {"checkpoint_dir": str(tmp_path)}
+    members: dict[str, Any] = {"checkpoint_dir": str(tmp_path)}
     late = await client.control("commit", seconds=0.05, **members)
     joined = asyncio.ensure_future(client.control("commit", **members))
     await asyncio.sleep(0)
@@ -282,13 +349,17 @@ async def test_d11_one_export_and_one_write(seeded, tmp_path, monkeypatch):
     assert exports[0] is exports[1]
 
 
-async def test_d12_after_a_resume_no_manifest_appears(seeded, tmp_path, monkeypatch):
+async def test_d12_after_a_resume_no_manifest_appears(
+    seeded: Callable[..., Awaitable[Client]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Even if the writer was slow."""
     client = await seeded()
     going_on, ended = threading.Event(), threading.Event()
     write = CheckpointDirectory.write
 
-    def slow(*given):
+    def slow(*given: Any) -> Any:
         going_on.wait(20)
         try:
             return write(*given)
@@ -308,7 +379,9 @@ async def test_d12_after_a_resume_no_manifest_appears(seeded, tmp_path, monkeypa
     assert [] == list((tmp_path / "gym").rglob("manifest.json"))
 
 
-async def test_d13_a_used_directory_is_refused(seeded, tmp_path):
+async def test_d13_a_used_directory_is_refused(
+    seeded: Callable[..., Awaitable[Client]], tmp_path: Path
+) -> None:
     """422 and the old manifest untouched."""
     client = await seeded()
     await committed(client, tmp_path)
@@ -322,7 +395,9 @@ async def test_d13_a_used_directory_is_refused(seeded, tmp_path):
     assert before == manifest.read_bytes()
 
 
-async def test_d14_the_files_are_as_specified(connect, tmp_path):
+async def test_d14_the_files_are_as_specified(
+    connect: Callable[..., Awaitable[Client]], tmp_path: Path
+) -> None:
     """Key order kept, one line each; manifest exact bytes; digest name; mode."""
     client = await connect()
     text = '{"z":1,"a":{"2":"\\u00e9","1":[1.0,1e-07,-0.0]},"messages":[]}'
@@ -371,7 +446,12 @@ async def test_d14_the_files_are_as_specified(connect, tmp_path):
         lambda folder, manifest: (folder / manifest["records_file"]).write_text("{}\n"),
     ],
 )
-async def test_d15_a_restore_checks_everything(connect, seeded, tmp_path, damage):
+async def test_d15_a_restore_checks_everything(
+    connect: Callable[..., Awaitable[Client]],
+    seeded: Callable[..., Awaitable[Client]],
+    tmp_path: Path,
+    damage: Callable[..., int | None],
+) -> None:
     """Each reader check of 4.6: 422, and the fresh process stays idle and usable."""
     client = await seeded()
     manifest = (await committed(client, tmp_path)).json()["manifest"]
@@ -386,13 +466,18 @@ async def test_d15_a_restore_checks_everything(connect, seeded, tmp_path, damage
 
 
 async def test_d15_a_restore_takes_the_scope_into_a_fresh_process(
-    connect, seeded, tmp_path
-):
+    connect: Callable[..., Awaitable[Client]],
+    seeded: Callable[..., Awaitable[Client]],
+    tmp_path: Path,
+) -> None:
     """Scope filter; next attempt; refused in a process with sessions."""
     client = await seeded()
     await seeded("ipi-8", client.app)
     await committed(client, tmp_path)
-    where = {"checkpoint_dir": str(tmp_path), "episode_ids": named("ipi-8", "ipi-99")}
+    where: dict[str, Any] = {
+        "checkpoint_dir": str(tmp_path),
+        "episode_ids": named("ipi-8", "ipi-99"),
+    }
     used = await seeded("ipi-1")
     refused = await used.control("restore", **where)
     fresh = await connect()
@@ -403,7 +488,11 @@ async def test_d15_a_restore_takes_the_scope_into_a_fresh_process(
     assert 1 == (await fresh.counts())["sessions"]
 
 
-async def test_d16_an_invalid_state_installs_nothing(connect, seeded, tmp_path):
+async def test_d16_an_invalid_state_installs_nothing(
+    connect: Callable[..., Awaitable[Client]],
+    seeded: Callable[..., Awaitable[Client]],
+    tmp_path: Path,
+) -> None:
     """Phase idle, server usable, restore repeatable."""
     client = await seeded()
     await seeded("ipi-8", client.app)
@@ -412,7 +501,7 @@ async def test_d16_an_invalid_state_installs_nothing(connect, seeded, tmp_path):
     records = folder / manifest["records_file"]
     whole = records.read_bytes()
 
-    def publish(data):
+    def publish(data: bytes) -> None:
         digest = sha256(data).hexdigest()
         changed = {"records_sha256": digest, "records_file": f"records-{digest}.jsonl"}
         (folder / changed["records_file"]).write_bytes(data)
@@ -426,7 +515,10 @@ async def test_d16_an_invalid_state_installs_nothing(connect, seeded, tmp_path):
         + b"\n"
     )
     fresh = await connect(cookies=client.cookies)
-    scope = {"checkpoint_dir": str(tmp_path), "episode_ids": named("ipi-7", "ipi-8")}
+    scope: dict[str, Any] = {
+        "checkpoint_dir": str(tmp_path),
+        "episode_ids": named("ipi-7", "ipi-8"),
+    }
     refused = await fresh.control("restore", **scope)
     after = (await fresh.status())["phase"], (await fresh.counts())["sessions"]
     usable = await fresh.post(*RECORD[:1], json=RECORD[1])
@@ -440,8 +532,11 @@ async def test_d16_an_invalid_state_installs_nothing(connect, seeded, tmp_path):
 
 
 async def test_d17_a_cookie_from_before_the_crash_goes_on(
-    connect, seeded, tmp_path, verify_body
-):
+    connect: Callable[..., Awaitable[Client]],
+    seeded: Callable[..., Awaitable[Client]],
+    tmp_path: Path,
+    verify_body: dict[str, Any],
+) -> None:
     """Tool outputs and verify equal an uninterrupted run."""
     client = await seeded()
     whole = await seeded()
@@ -461,7 +556,11 @@ async def test_d17_a_cookie_from_before_the_crash_goes_on(
     assert bodies[0] == bodies[1]
 
 
-async def test_d18_unclaimed_sessions_follow_the_scope(connect, seeded, tmp_path):
+async def test_d18_unclaimed_sessions_follow_the_scope(
+    connect: Callable[..., Awaitable[Client]],
+    seeded: Callable[..., Awaitable[Client]],
+    tmp_path: Path,
+) -> None:
     """Exported by the next commit if in scope, as attempt N+1; deleted otherwise."""
     client = await seeded()
     other = await seeded("ipi-8", client.app)
@@ -488,13 +587,16 @@ async def test_d18_unclaimed_sessions_follow_the_scope(connect, seeded, tmp_path
 
 
 async def test_d19_a_failed_verify_leaves_the_checkpoint(
-    seeded, tmp_path, verify_body, monkeypatch
-):
+    seeded: Callable[..., Awaitable[Client]],
+    tmp_path: Path,
+    verify_body: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The session is left out of the next commit, which succeeds."""
     client = await seeded()
     await seeded("ipi-8", client.app)
 
-    def fail(*_):
+    def fail(*_: Verdict | VerifyRequest) -> NoReturn:
         raise RuntimeError("boom")
 
     monkeypatch.setattr("ipistate.server.live.scoring.verify_reply", fail)
@@ -507,7 +609,12 @@ async def test_d19_a_failed_verify_leaves_the_checkpoint(
     assert 1 == (await client.counts())["sessions"]
 
 
-async def test_d20_a_retired_attempt_is_refused(seeded, connect, world, verify_body):
+async def test_d20_a_retired_attempt_is_refused(
+    seeded: Callable[..., Awaitable[Client]],
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    verify_body: dict[str, Any],
+) -> None:
     """409 with and without prefix; close still 200; next attempt works; forget lifts."""
     client = await seeded()
     other = await seeded("ipi-8", client.app)
@@ -537,7 +644,11 @@ async def test_d20_a_retired_attempt_is_refused(seeded, connect, world, verify_b
         assert 200 == (await one.post(RECORD[0], json=RECORD[1])).status_code
 
 
-async def test_d20_a_retire_waits_its_turn(seeded, wire, settled):
+async def test_d20_a_retire_waits_its_turn(
+    seeded: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """Refused while a checkpoint is open; waits for requests in flight."""
     client = await seeded()
     await client.control("prepare")
@@ -559,13 +670,17 @@ async def test_d20_a_retire_waits_its_turn(seeded, wire, settled):
     assert 0 == (await client.counts())["sessions"]
 
 
-async def test_d21_a_retire_cut_short_can_be_repeated(seeded, wire, settled):
+async def test_d21_a_retire_cut_short_can_be_repeated(
+    seeded: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """409 at its deadline, the session blocks prepare, retry frees it; forget before."""
     client = await seeded()
     cookie = f"{COOKIE}={client.cookies[COOKIE]}"
     running = wire(client.app, UPDATE, None, cookie=cookie)
     await settled()
-    ids = {"episode_ids": named("ipi-7")}
+    ids: dict[str, Any] = {"episode_ids": named("ipi-7")}
     short = await client.control("retire", **ids, seconds=0.02)
     early = await client.control("forget", rollout_ids=["ipi-7"])
     running.give(json.dumps(notes()).encode())
@@ -586,7 +701,11 @@ async def test_d21_a_retire_cut_short_can_be_repeated(seeded, wire, settled):
     assert "prepared" == (await client.control("prepare", "c-3")).json()["phase"]
 
 
-async def test_d22_what_is_exported_is_no_live_state(connect, seeded, tmp_path):
+async def test_d22_what_is_exported_is_no_live_state(
+    connect: Callable[..., Awaitable[Client]],
+    seeded: Callable[..., Awaitable[Client]],
+    tmp_path: Path,
+) -> None:
     """Export and restore do not alias: neither side sees the other's changes."""
     client = await seeded()
     await committed(client, tmp_path)
@@ -604,7 +723,11 @@ async def test_d22_what_is_exported_is_no_live_state(connect, seeded, tmp_path):
     ]
 
 
-async def test_d23_a_client_that_leaves_is_not_counted(seeded, wire, settled):
+async def test_d23_a_client_that_leaves_is_not_counted(
+    seeded: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """A disconnect during a tool call leaves in-flight at 0."""
     client = await seeded()
     running = wire(client.app, UPDATE, None)
@@ -617,8 +740,10 @@ async def test_d23_a_client_that_leaves_is_not_counted(seeded, wire, settled):
 
 
 async def test_b46_a_late_call_of_an_older_attempt_changes_nothing(
-    connect, seeded, tmp_path
-):
+    connect: Callable[..., Awaitable[Client]],
+    seeded: Callable[..., Awaitable[Client]],
+    tmp_path: Path,
+) -> None:
     """After the restore as attempt 1 a delayed call of attempt 0 is refused."""
     client = await seeded()
     await committed(client, tmp_path)
@@ -635,11 +760,13 @@ async def test_b46_a_late_call_of_an_older_attempt_changes_nothing(
     assert {"inflight": 0, "sessions": 1} == await fresh.counts()
 
 
-async def test_b47_a_retired_session_does_not_come_back(seeded, verify_body):
+async def test_b47_a_retired_session_does_not_come_back(
+    seeded: Callable[..., Awaitable[Client]], verify_body: dict[str, Any]
+) -> None:
     """Refused with its old cookie, nothing created; others work; again is harmless."""
     client = await seeded()
     other = await seeded("ipi-8", client.app)
-    ids = {"episode_ids": named("ipi-7")}
+    ids: dict[str, Any] = {"episode_ids": named("ipi-7")}
     await client.control("retire", **ids)
     tool = await client.post(UPDATE, json=notes())
     verify = await client.post("/verify", json=verify_body)
@@ -651,7 +778,9 @@ async def test_b47_a_retired_session_does_not_come_back(seeded, verify_body):
     assert {"retired": ["ipi-7"]} == again.json()
 
 
-async def test_b47_a_forgotten_session_has_no_world(seeded):
+async def test_b47_a_forgotten_session_has_no_world(
+    seeded: Callable[..., Awaitable[Client]],
+) -> None:
     """When its mark is lifted the old cookie finds nothing: the world was freed."""
     client = await seeded()
     await client.control("retire", episode_ids=named("ipi-7"))
@@ -662,7 +791,9 @@ async def test_b47_a_forgotten_session_has_no_world(seeded):
     assert "the cookie's session has no world" == reply.headers["x-ipistate-hint"]
 
 
-async def test_a_renew_lasts_as_long_as_it_says(seeded):
+async def test_a_renew_lasts_as_long_as_it_says(
+    seeded: Callable[..., Awaitable[Client]],
+) -> None:
     """The reply is the lease's end; a shorter renew does not shorten it."""
     client = await seeded(lease_grace_seconds=100)
     idle = await client.control("renew")

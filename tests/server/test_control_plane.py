@@ -8,12 +8,23 @@ import logging
 import threading
 import time
 
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
 import pytest
 
 from starlette.datastructures import Secret
 
-from ipistate.protocol.records import EncodedStates
+from ipistate.protocol.records import EncodedStates, SessionRecord
 from ipistate.server.operating.settings import ServerSettings
+
+
+if TYPE_CHECKING:
+    import httpx
+
+    from starlette.types import Message
+    from tests.server.conftest import Client, Wire
 
 
 pytestmark = pytest.mark.anyio
@@ -24,14 +35,16 @@ CALL = ("/get_patient_record", {"patient_id": "P-7742"})
 SCOPE = [{"rollout_id": "ipi-7", "attempt": 0}]
 
 
-async def seeded(connect, world, **settings):
+async def seeded(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any], **settings: Any
+) -> Client:
     """Return a client with a tracked session."""
     client = await connect(**settings)
     await client.post("/ng-rollout/ipi-7/seed_session", json={"environment": world})
     return client
 
 
-async def committed(client, directory):
+async def committed(client: Client, directory: str | Path) -> httpx.Response:
     """Prepare and commit everything into a directory."""
     await client.control("prepare")
     return await client.control("commit", checkpoint_dir=str(directory))
@@ -53,10 +66,14 @@ async def committed(client, directory):
     ],
 )
 @pytest.mark.parametrize("name", ["status", "prepare", "commit", "restore", "resume"])
-async def test_only_the_exact_token_is_let_in(connect, authorization, name):
+async def test_only_the_exact_token_is_let_in(
+    connect: Callable[..., Awaitable[Client]],
+    authorization: str | bytes | None,
+    name: str,
+) -> None:
     """401 before the body is looked at, the token compared as a whole."""
     client = await connect()
-    headers = {} if authorization is None else {"authorization": authorization}
+    headers: Any = {} if authorization is None else {"authorization": authorization}
     method = "GET" if name == "status" else "POST"
     reply = await client.request(
         method, f"{CONTROL}/{name}", content=b"not json", headers=headers
@@ -67,7 +84,9 @@ async def test_only_the_exact_token_is_let_in(connect, authorization, name):
     assert "a-token" not in reply.text
 
 
-async def test_the_token_is_never_shown(connect, caplog):
+async def test_the_token_is_never_shown(
+    connect: Callable[..., Awaitable[Client]], caplog: pytest.LogCaptureFixture
+) -> None:
     """Neither settings nor logs contain it."""
     caplog.set_level(logging.DEBUG)
     client = await connect()
@@ -98,7 +117,12 @@ async def test_the_token_is_never_shown(connect, caplog):
         ),
     ],
 )
-async def test_bodies_are_strict(connect, name, change, path):
+async def test_bodies_are_strict(
+    connect: Callable[..., Awaitable[Client]],
+    name: str,
+    change: dict[str, Any],
+    path: list[int | str],
+) -> None:
     """422 with the path; nothing happens."""
     client = await connect()
     reply = await client.control(name, **change)
@@ -109,7 +133,9 @@ async def test_bodies_are_strict(connect, name, change, path):
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"deadline_ts": NaN}', b"{"])
-async def test_a_body_that_is_no_object_is_refused(connect, body):
+async def test_a_body_that_is_no_object_is_refused(
+    connect: Callable[..., Awaitable[Client]], body: bytes
+) -> None:
     """422, as on the data plane."""
     client = await connect()
     headers = {**AUTHORIZED, "content-type": "application/json"}
@@ -121,18 +147,27 @@ async def test_a_body_that_is_no_object_is_refused(connect, body):
 @pytest.mark.parametrize(
     "name", ["../x", "a/b", "..", "", "c" * 129, "c\n", "c\u0000", "ü"]
 )
-async def test_b50_a_checkpoint_id_is_a_safe_name(connect, tmp_path, name):
+async def test_b50_a_checkpoint_id_is_a_safe_name(
+    connect: Callable[..., Awaitable[Client]], tmp_path: Path, name: str
+) -> None:
     """Refused before any file is touched."""
     client = await connect()
     for operation in ("prepare", "commit"):
-        members = {"checkpoint_dir": str(tmp_path)} if operation == "commit" else {}
+        members: Any = (
+            {"checkpoint_dir": str(tmp_path)} if operation == "commit" else {}
+        )
         reply = await client.control(operation, name, **members)
 
         assert 422 == reply.status_code
     assert [] == list(tmp_path.iterdir())
 
 
-async def test_the_worked_example(connect, world, tmp_path, verify_body):
+async def test_the_worked_example(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    tmp_path: Path,
+    verify_body: dict[str, Any],
+) -> None:
     """Appendix C, line by line: seed, call, commit, crash, restore, wait, go on."""
     before = await seeded(connect, world)
     cookies = before.cookies
@@ -188,8 +223,8 @@ async def test_the_worked_example(connect, world, tmp_path, verify_body):
 
 
 async def test_a_restored_server_shares_nothing_with_the_first(
-    connect, world, tmp_path
-):
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any], tmp_path: Path
+) -> None:
     """What either does after the checkpoint does not reach the other."""
     before = await seeded(connect, world)
     await committed(before, tmp_path)
@@ -208,7 +243,12 @@ async def test_a_restored_server_shares_nothing_with_the_first(
 @pytest.mark.parametrize(
     "directory", ["nowhere", "a\u0000b", "\ud83d", "x" * 5000, "file/below"]
 )
-async def test_an_unusable_directory_is_refused(connect, world, tmp_path, directory):
+async def test_an_unusable_directory_is_refused(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    tmp_path: Path,
+    directory: str,
+) -> None:
     """422, and the server goes on."""
     (tmp_path / "file").write_text("")
     client = await seeded(connect, world)
@@ -229,7 +269,9 @@ async def test_an_unusable_directory_is_refused(connect, world, tmp_path, direct
     assert 200 == (await client.post(CALL[0], json=CALL[1])).status_code
 
 
-async def test_a_failed_commit_can_be_given_up(connect, world, tmp_path):
+async def test_a_failed_commit_can_be_given_up(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any], tmp_path: Path
+) -> None:
     """A directory that cannot be written is 422, and resume reopens the server."""
     (tmp_path / "file").write_text("")
     client = await seeded(connect, world)
@@ -241,7 +283,12 @@ async def test_a_failed_commit_can_be_given_up(connect, world, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["../out", "/etc", "link/x", "a/../../out"])
-async def test_directories_stay_under_the_root(connect, world, tmp_path, name):
+async def test_directories_stay_under_the_root(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    tmp_path: Path,
+    name: str,
+) -> None:
     """Neither dots nor links nor absolute paths lead out of the checkpoint root."""
     root = tmp_path / "root"
     root.mkdir()
@@ -255,7 +302,12 @@ async def test_directories_stay_under_the_root(connect, world, tmp_path, name):
 
 
 @pytest.mark.parametrize("absolute", [True, False])
-async def test_directories_under_the_root_are_made(connect, world, tmp_path, absolute):
+async def test_directories_under_the_root_are_made(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    tmp_path: Path,
+    absolute: bool,
+) -> None:
     """Absolute ones, and relative ones below the root."""
     client = await seeded(connect, world, checkpoint_root=tmp_path)
     name = tmp_path / "step-1" if absolute else "step-1"
@@ -265,7 +317,12 @@ async def test_directories_under_the_root_are_made(connect, world, tmp_path, abs
     assert (tmp_path / "step-1/gym/resources/ipi/manifest.json").exists()
 
 
-async def test_a_caller_of_prepare_may_leave(connect, world, wire, settled):
+async def test_a_caller_of_prepare_may_leave(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """Its call is dropped; another one can prepare."""
     client = await seeded(connect, world)
     blocking = wire(client.app, "/no_such_tool", None)
@@ -287,7 +344,9 @@ async def test_a_caller_of_prepare_may_leave(connect, world, wire, settled):
     assert 200 == (await client.control("resume")).status_code
 
 
-async def test_a_lease_reopens_a_forgotten_checkpoint(connect, world):
+async def test_a_lease_reopens_a_forgotten_checkpoint(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """The timer fires by itself after deadline and grace."""
     client = await seeded(connect, world, lease_grace_seconds=0.05)
     await client.control("prepare", seconds=0.05)
@@ -313,21 +372,28 @@ async def test_a_lease_reopens_a_forgotten_checkpoint(connect, world):
         ({"tools": {"": None}}, ValueError),
     ],
 )
-async def test_unusable_settings_are_refused(members, error):
+async def test_unusable_settings_are_refused(
+    members: dict[str, Any], error: type[Exception]
+) -> None:
     """A server that could not work or would show its token does not start."""
     with pytest.raises(error):
         ServerSettings(**members)
 
 
 async def test_a_resume_stops_a_write_that_outlives_its_deadline(
-    connect, world, tmp_path, monkeypatch
-):
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The commit gives up at its deadline; after the resume no manifest can appear."""
     client = await seeded(connect, world)
     going_on = threading.Event()
     lines = EncodedStates.lines
 
-    def slow(self, records):
+    def slow(
+        self: EncodedStates, records: tuple[SessionRecord, ...]
+    ) -> Iterator[bytes]:
         going_on.wait(20)
         yield from lines(self, records)
 
@@ -349,12 +415,16 @@ async def test_a_resume_stops_a_write_that_outlives_its_deadline(
 
 
 async def test_a_fault_of_our_own_ends_a_commit(
-    connect, world, tmp_path, monkeypatch, caplog
-):
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Whatever a thread raises becomes a refusal and a log entry, never a hang."""
     client = await seeded(connect, world)
 
-    def broken(*_):
+    def broken(*_: tuple[SessionRecord, ...] | EncodedStates) -> NoReturn:
         raise RuntimeError("boom")
 
     monkeypatch.setattr(EncodedStates, "lines", broken)
@@ -368,8 +438,8 @@ async def test_a_fault_of_our_own_ends_a_commit(
 
 
 async def test_a_name_that_no_system_knows_is_not_under_the_root(
-    connect, world, tmp_path
-):
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any], tmp_path: Path
+) -> None:
     """A NUL in the directory is refused like a way out."""
     client = await seeded(connect, world, checkpoint_root=tmp_path)
     refused = await committed(client, "a\u0000b")
@@ -377,17 +447,21 @@ async def test_a_name_that_no_system_knows_is_not_under_the_root(
     assert (422, []) == (refused.status_code, list(tmp_path.iterdir()))
 
 
-async def test_connections_that_are_no_requests_pass_the_layers(connect):
+async def test_connections_that_are_no_requests_pass_the_layers(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
     """A lifespan starts and ends; a websocket is closed, for there are none."""
     client = await connect()
-    sent = []
+    sent: list[str] = []
 
-    async def send(message):
+    async def send(message: Message) -> None:
         sent.append(message["type"])
 
-    inbox = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
+    inbox: Iterator[Message] = iter(
+        [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
+    )
 
-    async def receive():
+    async def receive() -> Message:
         return next(inbox)
 
     await client.app({"type": "lifespan"}, receive, send)

@@ -6,6 +6,8 @@ import json
 import uuid
 
 from base64 import b64encode
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -25,6 +27,11 @@ from ipistate.protocol.episode import MAX_SESSION_ID
 from ipistate.server.adapter.cookies import REMEMBERED_BYTES, SessionCookie
 
 
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from tests.server.conftest import Client
+
+
 pytestmark = pytest.mark.anyio
 
 NAME = "IPIResourcesServer___ipi"
@@ -36,39 +43,39 @@ VALUE = (
 )
 
 
-def cookie_at(moment, name=NAME, secret=NAME):
+def cookie_at(moment: int, name: str = NAME, secret: str = NAME) -> SessionCookie:
     """Return the cookie of a server whose clock stands still."""
     return SessionCookie(name, secret, lambda: moment)
 
 
-def scope_with(value, name=NAME):
+def scope_with(value: str, name: str = NAME) -> dict[str, list[tuple[bytes, bytes]]]:
     """Return a request that carries one cookie."""
     return {"headers": [(b"cookie", f"{name}={value}".encode())]}
 
 
-def session_of(response, name=NAME):
+def session_of(response: httpx.Response, name: str = NAME) -> dict[str, int | str]:
     """Return the session that a response's cookie carries."""
     return cookie_at_any_time(name).read(scope_with(response.cookies[name], name))
 
 
-def cookie_at_any_time(name=NAME):
+def cookie_at_any_time(name: str = NAME) -> SessionCookie:
     """Return a cookie that reads values of today."""
     return SessionCookie(name, name)
 
 
-def signed(payload):
+def signed(payload: bytes) -> str:
     """Sign a payload, as anyone who knows the secret can, now."""
     return TimestampSigner(NAME).sign(b64encode(payload)).decode()
 
 
-def signed_then(value):
+def signed_then(value: bytes) -> str:
     """Sign a value when the example was issued."""
     signer = TimestampSigner(NAME)
-    signer.get_timestamp = lambda: ISSUED
+    signer.get_timestamp = lambda: ISSUED  # type: ignore[method-assign]
     return signer.sign(value).decode()
 
 
-def test_example_of_the_specification_is_written_byte_for_byte():
+def test_example_of_the_specification_is_written_byte_for_byte() -> None:
     """The worked example's header is what these inputs give."""
     expected = (
         f"{NAME}={VALUE}; path=/; Max-Age=1209600; httponly; samesite=lax".encode()
@@ -81,12 +88,12 @@ def test_example_of_the_specification_is_written_byte_for_byte():
     ("age", "expected"),
     [(0, SESSION), (MAX_AGE, SESSION), (MAX_AGE + 1, {}), (-1, {})],
 )
-def test_example_is_read_until_its_max_age(age, expected):
+def test_example_is_read_until_its_max_age(age: int, expected: dict[str, str]) -> None:
     """A cookie is good from its timestamp to 14 days later, both included."""
     assert expected == cookie_at(ISSUED + age).read(scope_with(VALUE))
 
 
-def test_a_private_secret_shuts_out_the_public_one():
+def test_a_private_secret_shuts_out_the_public_one() -> None:
     """Cookies signed with another secret are no cookies."""
     assert {} == cookie_at(ISSUED, secret="private").read(scope_with(VALUE))
 
@@ -107,15 +114,15 @@ def test_a_private_secret_shuts_out_the_public_one():
         signed_then(b"abc"),
     ],
 )
-def test_a_value_that_is_no_session_is_no_cookie(value):
+def test_a_value_that_is_no_session_is_no_cookie(value: str) -> None:
     """Bad signatures and signed nonsense read as an empty session, never raise."""
     assert {} == cookie_at(ISSUED).read(scope_with(value))
 
 
-def test_a_signed_timestamp_beyond_the_calendar_is_no_cookie():
+def test_a_signed_timestamp_beyond_the_calendar_is_no_cookie() -> None:
     """Who knows the public secret can sign any time; it must not raise."""
     signer = TimestampSigner(NAME)
-    signer.get_timestamp = lambda: 2**63
+    signer.get_timestamp = lambda: 2**63  # type: ignore[method-assign]
     value = signer.sign(b64encode(json.dumps(SESSION).encode())).decode()
 
     assert {} == cookie_at(ISSUED).read(scope_with(value))
@@ -126,7 +133,7 @@ def test_a_signed_timestamp_beyond_the_calendar_is_no_cookie():
         st.text(), st.none() | st.booleans() | st.integers() | st.text(), max_size=4
     )
 )
-def test_what_is_written_is_read(extra):
+def test_what_is_written_is_read(extra: dict[str, Any]) -> None:
     """A session survives its cookie, whatever else it carries."""
     session = {**extra, **SESSION}
     header = cookie_at(ISSUED).write(session).decode()
@@ -158,7 +165,7 @@ HEADERS = st.sampled_from(
         max_size=12,
     )
 )
-def test_remembering_changes_nothing(steps):
+def test_remembering_changes_nothing(steps: list[tuple[str, Any]]) -> None:
     """What was read and written before makes no cookie better, younger or different."""
     now, written = [ISSUED + 0.5], [f"{NAME}={VALUE}"]
     known = SessionCookie(NAME, NAME, lambda: now[0])
@@ -178,7 +185,7 @@ def test_remembering_changes_nothing(steps):
             found["session_id"] = "changed by whoever asked"
 
 
-def test_what_is_remembered_is_bounded():
+def test_what_is_remembered_is_bounded() -> None:
     """Cookies that are forgotten, or too long to be remembered, are as good as before."""
     cookie = cookie_at(ISSUED)
     first = cookie.pair(SESSION).encode()
@@ -193,10 +200,10 @@ def test_what_is_remembered_is_bounded():
     assert "y" == cookie.session([long])["x"][0]
 
 
-def starlette_server():
+def starlette_server() -> Starlette:
     """Return a server with Starlette's own session layer."""
 
-    async def remember(request):
+    async def remember(request: Request[Any]) -> JSONResponse:
         request.session["seen"] = request.session.get("seen", 0) + 1
         return JSONResponse(request.session)
 
@@ -204,7 +211,9 @@ def starlette_server():
     return Starlette(routes=[Route("/", remember)], middleware=[layer])
 
 
-async def test_starlette_reads_our_cookie_and_we_read_starlettes(connect):
+async def test_starlette_reads_our_cookie_and_we_read_starlettes(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
     """Sessions cross between the two layers in both directions, extra keys included."""
     ours = await connect()
     first = await ours.get("/health")
@@ -232,7 +241,9 @@ async def test_starlette_reads_our_cookie_and_we_read_starlettes(connect):
         ("GET", "/ng-control/v1/checkpoint/status", 401),
     ],
 )
-async def test_every_response_sends_the_session_again(connect, method, path, status):
+async def test_every_response_sends_the_session_again(
+    connect: Callable[..., Awaitable[Client]], method: str, path: str, status: int
+) -> None:
     """All statuses carry the cookie with the request's own id, and Vary."""
     client = await connect(cookies={NAME: signed(json.dumps(SESSION).encode())})
     response = await client.request(method, path)
@@ -254,18 +265,22 @@ async def test_every_response_sends_the_session_again(connect, method, path, sta
         {"session_id": "x" * (MAX_SESSION_ID + 1)},
     ],
 )
-async def test_a_session_without_a_usable_id_gets_one(connect, payload):
+async def test_a_session_without_a_usable_id_gets_one(
+    connect: Callable[..., Awaitable[Client]], payload: dict[str, Any]
+) -> None:
     """The id is a new UUID of version 4; other members of the payload are kept."""
     kept = {"nemo_gym_worker": "0" * 32}
     value = signed(json.dumps({**payload, **kept}).encode())
     client = await connect(cookies={NAME: value})
     session = session_of(await client.get("/health"))
 
-    assert uuid.UUID(session.pop("session_id")).version == 4
+    assert uuid.UUID(str(session.pop("session_id"))).version == 4
     assert kept == session
 
 
-async def test_requests_without_cookie_get_different_sessions(connect):
+async def test_requests_without_cookie_get_different_sessions(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
     """A new id is minted for each."""
     client = await connect()
     first = session_of(await client.get("/health"))
@@ -274,7 +289,9 @@ async def test_requests_without_cookie_get_different_sessions(connect):
     assert first != session_of(await client.get("/health"))
 
 
-async def test_a_server_with_a_private_secret_signs_with_it(connect):
+async def test_a_server_with_a_private_secret_signs_with_it(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
     """Its own cookie is accepted, one signed with the public secret is not."""
     client = await connect(cookie_secret=Secret("private"))
     own = (await client.get("/health")).cookies[NAME]
@@ -286,11 +303,13 @@ async def test_a_server_with_a_private_secret_signs_with_it(connect):
     assert private.read(scope_with(own)) == private.read(scope_with(again))
 
 
-async def test_b52_a_long_session_id_is_refused(connect, world):
+async def test_b52_a_long_session_id_is_refused(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """5,000 characters are refused; the longest id stays under 300 bytes of cookie."""
     client = await connect()
 
-    def native(name):
+    def native(name: str) -> dict[str, Any]:
         return {
             "resources_session_id": name,
             "episode_id": {"rollout_id": "r"},
@@ -308,7 +327,9 @@ async def test_b52_a_long_session_id_is_refused(connect, world):
     assert len(longest.headers["set-cookie"]) < 300
 
 
-async def test_b53_two_servers_share_a_jar(connect, world):
+async def test_b53_two_servers_share_a_jar(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """Cookies are named by instance, so one server does not overwrite the other's."""
     one = await connect(instance_name="one")
     two = await connect(instance_name="two")

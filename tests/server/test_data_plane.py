@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import json
 
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
+from documents import at
+
 from ipistate import decode, encode
+
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tests.server.conftest import Client, Wire
 
 
 pytestmark = pytest.mark.anyio
@@ -20,14 +31,18 @@ DEEP = b'{"environment":{"a":' + b"[" * 300 + b"]" * 300 + b"}}"
 BOTTOMLESS = b'{"environment":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}"
 
 
-async def post(client, path, body, **headers):
+async def post(
+    client: Client, path: str, body: bytes | dict[str, Any], **headers: str
+) -> httpx.Response:
     """Send a body that is declared to be JSON."""
     if not isinstance(body, bytes):
         body = json.dumps(body).encode()
     return await client.post(path, content=body, headers={**JSON, **headers})
 
 
-async def seeded(connect, world, **settings):
+async def seeded(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any], **settings: Any
+) -> Client:
     """Return a client whose session has this world."""
     client = await connect(**settings)
     await post(client, "/ng-rollout/ipi-7/seed_session", {"environment": world})
@@ -37,7 +52,9 @@ async def seeded(connect, world, **settings):
 # Seeds
 
 
-async def test_a_seed_is_answered_with_an_empty_object(connect, world):
+async def test_a_seed_is_answered_with_an_empty_object(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """200, `{}`, and the checkpoint header."""
     client = await connect()
     reply = await post(client, "/seed_session", {"environment": world, "extra": [1]})
@@ -47,7 +64,9 @@ async def test_a_seed_is_answered_with_an_empty_object(connect, world):
     assert reply.headers["x-ng-checkpoint-verify"] == "wait"
 
 
-async def test_a_second_seed_replaces_the_world(connect, world):
+async def test_a_second_seed_replaces_the_world(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """The session id stays, the state is the new one."""
     client = await seeded(connect, world)
     world["patients"]["P-7742"]["name"] = "A. Other"
@@ -57,7 +76,7 @@ async def test_a_second_seed_replaces_the_world(connect, world):
     assert "A. Other" in reply.text
 
 
-BAD_SEEDS = {
+BAD_SEEDS: dict[str, tuple[Any, int, str | None, Any]] = {
     "empty": (b"", 422, "syntax", []),
     "not JSON": (b"{", 422, "syntax", []),
     "two texts": (b"{} {}", 422, "syntax", []),
@@ -104,7 +123,9 @@ BAD_SEEDS = {
 
 
 @pytest.mark.parametrize("case", BAD_SEEDS)
-async def test_a_bad_seed_is_refused_and_changes_nothing(connect, world, case):
+async def test_a_bad_seed_is_refused_and_changes_nothing(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any], case: str
+) -> None:
     """Each has its status, code and path; the world before it stays."""
     body, status, code, path = BAD_SEEDS[case]
     client = await seeded(connect, world)
@@ -122,7 +143,9 @@ async def test_a_bad_seed_is_refused_and_changes_nothing(connect, world, case):
     assert (await post(client, *GET_RECORD)).text == RECORD
 
 
-async def test_b16_the_depth_limit_is_named(connect):
+async def test_b16_the_depth_limit_is_named(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
     """A seed of 300 levels is refused with the limit in the message."""
     client = await connect()
     reply = await post(client, "/seed_session", DEEP)
@@ -143,7 +166,9 @@ async def test_b16_the_depth_limit_is_named(connect):
         ('{"a": 1, "b": 2, "a": 3}', '{"a": 3, "b": 2}'),
     ],
 )
-async def test_b04_unusual_values_reach_the_model_exactly(connect, text, shown):
+async def test_b04_unusual_values_reach_the_model_exactly(
+    connect: Callable[..., Awaitable[Client]], text: str, shown: str
+) -> None:
     """What a seed may hold is read back digit for digit and escape for escape."""
     client = await connect()
     body = f'{{"environment": {{"patients": {{"P-7742": {text}}}}}}}'.encode()
@@ -151,10 +176,12 @@ async def test_b04_unusual_values_reach_the_model_exactly(connect, text, shown):
     reply = await post(client, *GET_RECORD)
     expected = json.loads(shown) if shown.startswith('"') else shown
 
-    assert expected == decode(reply.content)["output"]
+    assert expected == at(decode(reply.content), "output")
 
 
-async def test_b10_a_lone_surrogate_is_kept_by_its_escape(connect):
+async def test_b10_a_lone_surrogate_is_kept_by_its_escape(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
     """No 500: the reply carries the escape, as the request did."""
     client = await connect()
     body = b'{"environment": {"patients": {"P-7742": "half \\ud83d"}}}'
@@ -164,7 +191,9 @@ async def test_b10_a_lone_surrogate_is_kept_by_its_escape(connect):
     assert (200, '{"output":"half \\ud83d"}') == (reply.status_code, reply.text)
 
 
-async def test_seeds_do_not_leak_between_sessions(connect, world):
+async def test_seeds_do_not_leak_between_sessions(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """Two sessions of one task share nothing that a tool can change."""
     one = await seeded(connect, world)
     two = await connect(one.app)
@@ -179,7 +208,9 @@ async def test_seeds_do_not_leak_between_sessions(connect, world):
 # Tools
 
 
-async def test_a_call_is_answered_in_compact_utf8(connect):
+async def test_a_call_is_answered_in_compact_utf8(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
     """The body around the output is compact; characters of it stand raw."""
     client = await connect()
     seed = {"environment": {"patients": {"P-7742": "café \x7f \t"}}}
@@ -201,7 +232,12 @@ async def test_a_call_is_answered_in_compact_utf8(connect):
         ("health", "Unknown tool: health"),
     ],
 )
-async def test_b64_unknown_names_are_answers(connect, world, name, output):
+async def test_b64_unknown_names_are_answers(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    name: str,
+    output: str,
+) -> None:
     """Any single segment is a tool name, exactly as it is."""
     client = await seeded(connect, world)
     reply = await post(client, f"/{name}", {})
@@ -212,7 +248,9 @@ async def test_b64_unknown_names_are_answers(connect, world, name, output):
 @pytest.mark.parametrize(
     "path", ["/a/b", "/..%2Fverify", "/ng-control/v1/checkpoint", "/verify/", "/a/"]
 )
-async def test_b64_names_with_a_slash_are_not_found(connect, world, path):
+async def test_b64_names_with_a_slash_are_not_found(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any], path: str
+) -> None:
     """They reach neither a tool nor another route."""
     client = await seeded(connect, world)
     reply = await post(client, path, {})
@@ -231,7 +269,12 @@ async def test_b64_names_with_a_slash_are_not_found(connect, world, path):
         (b'{"patient_id": "P-7742", "x": null}', '{"name": "R. Osei"'),
     ],
 )
-async def test_bad_arguments_are_answers(connect, world, body, output):
+async def test_bad_arguments_are_answers(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    body: bytes,
+    output: str,
+) -> None:
     """Missing, extra and odd arguments are 200 with the tool's own text."""
     client = await seeded(connect, world)
     reply = await post(client, GET_RECORD[0], body)
@@ -250,8 +293,12 @@ async def test_bad_arguments_are_answers(connect, world, body, output):
     ],
 )
 async def test_a_path_with_a_newline_is_another_path(
-    connect, world, method, path, status
-):
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    method: str,
+    path: str,
+    status: int,
+) -> None:
     """It names a tool, if anything, and nothing is seeded."""
     client = await connect()
     body = {"environment": world, "checkpoint_id": "c-1", "deadline_ts": 2e9}
@@ -261,7 +308,7 @@ async def test_a_path_with_a_newline_is_another_path(
     assert (await client.post(GET_RECORD[0], json={})).status_code == 400
 
 
-BAD_ARGUMENTS = {
+BAD_ARGUMENTS: dict[str, tuple[Any, int, str | None, Any]] = {
     "empty": (b"", 422, "syntax", []),
     "not JSON": (b"{", 422, "syntax", []),
     "array": (b"[1]", 422, "wrong_type", []),
@@ -280,7 +327,9 @@ BAD_ARGUMENTS = {
 
 
 @pytest.mark.parametrize("case", BAD_ARGUMENTS)
-async def test_b07_a_body_that_is_no_argument_object_is_refused(connect, world, case):
+async def test_b07_a_body_that_is_no_argument_object_is_refused(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any], case: str
+) -> None:
     """The status says which kind of bad it is; the path says where."""
     body, status, code, path = BAD_ARGUMENTS[case]
     client = await seeded(connect, world)
@@ -308,7 +357,12 @@ async def test_b07_a_body_that_is_no_argument_object_is_refused(connect, world, 
         ("", 422),
     ],
 )
-async def test_a_body_has_to_be_declared_as_json(connect, world, declared, status):
+async def test_a_body_has_to_be_declared_as_json(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    declared: str,
+    status: int,
+) -> None:
     """Other content types make it text, which is no object."""
     client = await seeded(connect, world)
     path, body = GET_RECORD
@@ -320,7 +374,9 @@ async def test_a_body_has_to_be_declared_as_json(connect, world, declared, statu
         assert ("wrong_content_type", ["body"]) == (found["type"], found["loc"])
 
 
-async def test_a_huge_bad_body_is_not_echoed(connect, world):
+async def test_a_huge_bad_body_is_not_echoed(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """What is wrong is shown by a short preview only."""
     client = await seeded(connect, world)
     reply = await post(client, GET_RECORD[0], b'"' + b"x" * 2_000_000 + b'"')
@@ -330,7 +386,9 @@ async def test_a_huge_bad_body_is_not_echoed(connect, world):
 
 
 @pytest.mark.parametrize("path", ["/get_patient_record", "/no_such_tool"])
-async def test_b56_a_session_never_seeded_is_not_created(connect, path):
+async def test_b56_a_session_never_seeded_is_not_created(
+    connect: Callable[..., Awaitable[Client]], path: str
+) -> None:
     """400 with the reference's text, tool known or not; a header says what is missing."""
     client = await connect()
     without_cookie = await post(client, path, {})
@@ -346,7 +404,11 @@ async def test_b56_a_session_never_seeded_is_not_created(connect, path):
 # Verify
 
 
-async def test_verify_scores_and_ends_the_session(connect, world, verify_body):
+async def test_verify_scores_and_ends_the_session(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    verify_body: dict[str, Any],
+) -> None:
     """The reply carries the verdict; later calls find no session."""
     client = await seeded(connect, world)
     reply = await post(client, "/verify", verify_body)
@@ -358,7 +420,9 @@ async def test_verify_scores_and_ends_the_session(connect, world, verify_body):
     assert await client.counts() == {"inflight": 0, "sessions": 0}
 
 
-async def test_verify_works_without_a_session(connect, verify_body):
+async def test_verify_works_without_a_session(
+    connect: Callable[..., Awaitable[Client]], verify_body: dict[str, Any]
+) -> None:
     """Scoring reads the trace only."""
     client = await connect()
 
@@ -379,8 +443,12 @@ async def test_verify_works_without_a_session(connect, verify_body):
     ],
 )
 async def test_an_invalid_verify_keeps_the_session(
-    connect, world, verify_body, change, path
-):
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    verify_body: dict[str, Any],
+    change: dict[str, Any],
+    path: list[int | str],
+) -> None:
     """422 with the path; the world is still there."""
     client = await seeded(connect, world)
     reply = await post(client, "/verify", {**verify_body, **change})
@@ -391,7 +459,9 @@ async def test_an_invalid_verify_keeps_the_session(
     assert (await client.counts())["sessions"] == 1
 
 
-async def test_verify_without_response_names_it(connect, verify_body):
+async def test_verify_without_response_names_it(
+    connect: Callable[..., Awaitable[Client]], verify_body: dict[str, Any]
+) -> None:
     """A missing member is reported under its own path."""
     client = await connect()
     del verify_body["response"]
@@ -403,13 +473,15 @@ async def test_verify_without_response_names_it(connect, verify_body):
 # Close
 
 
-def close_body(name="rs-1", attempt=0):
+def close_body(name: str = "rs-1", attempt: int = 0) -> dict[str, Any]:
     """Return a close request."""
     episode = {"rollout_id": "ipi-7", "attempt": attempt}
     return {"resources_session_id": name, "episode_id": episode}
 
 
-async def test_close_ends_the_session_and_repeats(connect, world):
+async def test_close_ends_the_session_and_repeats(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """200 with the id, twice; the world is gone."""
     client = await seeded(connect, world)
     replies = [await post(client, "/close_session", close_body()) for _ in range(2)]
@@ -436,7 +508,12 @@ async def test_close_ends_the_session_and_repeats(connect, world):
         ),
     ],
 )
-async def test_an_invalid_close_keeps_the_session(connect, world, body, path):
+async def test_an_invalid_close_keeps_the_session(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    body: dict[str, Any],
+    path: list[str],
+) -> None:
     """422 with the path; nothing is ended."""
     client = await seeded(connect, world)
     reply = await post(client, "/close_session", body)
@@ -449,7 +526,7 @@ async def test_an_invalid_close_keeps_the_session(connect, world, body, path):
 # The rest
 
 
-async def test_metrics_of_results(connect):
+async def test_metrics_of_results(connect: Callable[..., Awaitable[Client]]) -> None:
     """The five members of the reply, computed from the responses."""
     client = await connect()
     rows = [{"reward": 1.0, "attack_difficulty": "easy"}, {"reward": 0.0}]
@@ -476,7 +553,9 @@ async def test_metrics_of_results(connect):
         (b'{"verify_responses": [{"reward": "x"}]}', ["verify_responses", 0, "reward"]),
     ],
 )
-async def test_bad_results_are_refused(connect, body, path):
+async def test_bad_results_are_refused(
+    connect: Callable[..., Awaitable[Client]], body: bytes, path: list[int | str]
+) -> None:
     """422 with the path."""
     client = await connect()
     reply = await post(client, "/aggregate_metrics", body)
@@ -487,7 +566,9 @@ async def test_bad_results_are_refused(connect, body, path):
 
 @pytest.mark.parametrize("path", ["/", "/health", "/healthz", "/livez", "/readyz"])
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-async def test_liveness(connect, path, method):
+async def test_liveness(
+    connect: Callable[..., Awaitable[Client]], path: str, method: str
+) -> None:
     """Deployments and load balancers get 200."""
     client = await connect()
     reply = await client.request(method, path)
@@ -496,7 +577,7 @@ async def test_liveness(connect, path, method):
     assert reply.text in {'{"status":"ok"}', ""}
 
 
-async def test_reverify_mode(connect):
+async def test_reverify_mode(connect: Callable[..., Awaitable[Client]]) -> None:
     """A JSON string."""
     client = await connect()
 
@@ -517,7 +598,9 @@ async def test_reverify_mode(connect):
         ("GET", "/ng-control/v1/checkpoint/prepare"),
     ],
 )
-async def test_a_known_path_with_another_method(connect, method, path):
+async def test_a_known_path_with_another_method(
+    connect: Callable[..., Awaitable[Client]], method: str, path: str
+) -> None:
     """405 in the framework's form."""
     client = await connect()
     reply = await client.request(method, path)
@@ -525,7 +608,9 @@ async def test_a_known_path_with_another_method(connect, method, path):
     assert (405, '{"detail":"Method Not Allowed"}') == (reply.status_code, reply.text)
 
 
-async def test_b61_a_body_over_the_limit_is_refused_by_its_length(connect, world):
+async def test_b61_a_body_over_the_limit_is_refused_by_its_length(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """413, and no session."""
     client = await connect(max_body_bytes=1000)
     body = {"environment": world, "padding": "x" * 1000}
@@ -535,12 +620,14 @@ async def test_b61_a_body_over_the_limit_is_refused_by_its_length(connect, world
     assert await client.counts() == {"inflight": 0, "sessions": 0}
 
 
-async def test_b61_a_chunked_body_over_the_limit_is_refused(connect):
+async def test_b61_a_chunked_body_over_the_limit_is_refused(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
     """413 as soon as the limit is passed, without a length header."""
     client = await connect(max_body_bytes=1000)
-    sent = []
+    sent: list[int] = []
 
-    async def chunks():
+    async def chunks() -> AsyncIterator[bytes]:
         for number in range(100):
             sent.append(number)
             yield b"x" * 100
@@ -553,7 +640,9 @@ async def test_b61_a_chunked_body_over_the_limit_is_refused(connect):
     assert await client.counts() == {"inflight": 0, "sessions": 0}
 
 
-async def test_metrics_have_a_limit_of_their_own(connect):
+async def test_metrics_have_a_limit_of_their_own(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
     """Results of a whole run are larger than any other body."""
     client = await connect(max_body_bytes=1000, max_metrics_bytes=3000)
     rows = {"verify_responses": [{"reward": 1.0, "padding": "x" * 1000}]}
@@ -563,7 +652,9 @@ async def test_metrics_have_a_limit_of_their_own(connect):
     assert (200, 413) == (inside.status_code, outside.status_code)
 
 
-async def test_without_token_there_is_no_control_plane(connect, world):
+async def test_without_token_there_is_no_control_plane(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """Control routes are 404 and seeds carry no checkpoint header."""
     client = await connect(checkpoint_token=None)
     seed = await post(client, "/seed_session", {"environment": world})
@@ -575,7 +666,9 @@ async def test_without_token_there_is_no_control_plane(connect, world):
     assert not [name for name in seed.headers if name.startswith("x-ng-")]
 
 
-async def test_b73_an_output_is_bytes_of_the_kernel(connect, world):
+async def test_b73_an_output_is_bytes_of_the_kernel(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """The reply is the encoding of the output and nothing else."""
     client = await seeded(connect, world)
     reply = await post(client, *GET_RECORD)
@@ -583,7 +676,9 @@ async def test_b73_an_output_is_bytes_of_the_kernel(connect, world):
     assert encode(decode(reply.content)) == reply.content
 
 
-async def test_b61_a_declared_length_does_not_hide_a_chunked_body(connect, wire):
+async def test_b61_a_declared_length_does_not_hide_a_chunked_body(
+    connect: Callable[..., Awaitable[Client]], wire: type[Wire]
+) -> None:
     """A transfer coding overrides the length, so the bytes are counted."""
     client = await connect(max_body_bytes=1000)
     headers = {"content-length": "5", "transfer-encoding": "chunked"}

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import threading
 
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
 import jsonpatch
 import pytest
 
@@ -15,9 +18,13 @@ from ipistate.kernel import MAX_DEPTH
 from ipistate.protocol import EXTENSION_PATH as PREFIX
 from ipistate.server.adapter.cookies import SessionCookie
 from ipistate.server.app import create_app
-from ipistate.server.extension.new_sessions import MAX_FORKS, read_import
+from ipistate.server.extension.new_sessions import MAX_FORKS, Import, read_import
 from ipistate.server.extension.routes import MAX_STEPS
 from ipistate.server.operating.settings import ServerSettings
+
+
+if TYPE_CHECKING:
+    from tests.server.conftest import Client, Wire
 
 
 pytestmark = pytest.mark.anyio
@@ -25,24 +32,26 @@ pytestmark = pytest.mark.anyio
 READ = {"patient_id": "P-7742"}
 TOKEN = {"authorization": "Bearer a-token"}
 GETS = ["history", "diff", "export"]
-POSTS = {
+POSTS: dict[str, Any] = {
     "fork": {"count": 1},
     "rewind": {"count": 0},
     "call/update_patient_chart": {**READ, "notes": "x"},
 }
 
 
-def note(text):
+def note(text: str) -> dict[str, str]:
     """Return the arguments of a call that changes the world."""
     return {**READ, "notes": text}
 
 
-async def chart(client):
+async def chart(client: Client) -> bytes:
     """Read the patient's record."""
     return (await client.post("/get_patient_record", json=READ)).content
 
 
-async def forks(client, maker, **wanted):
+async def forks(
+    client: Client, maker: Callable[..., Awaitable[Client]], **wanted: int
+) -> list[Client]:
     """Fork a client's session and return a client for each fork."""
     reply = await client.extended("fork", wanted)
     assert reply.status_code == 200, reply.text
@@ -53,7 +62,9 @@ async def forks(client, maker, **wanted):
 
 
 @pytest.mark.parametrize("token", [None, Secret("a-token")])
-async def test_without_the_flag_there_is_no_such_route(connect, token):
+async def test_without_the_flag_there_is_no_such_route(
+    connect: Callable[..., Awaitable[Client]], token: Secret | None
+) -> None:
     """404 with the token and without; a session keeps nothing but its world."""
     client = await connect(checkpoint_token=token)
     await client.seed()
@@ -64,7 +75,7 @@ async def test_without_the_flag_there_is_no_such_route(connect, token):
         assert 404 == (await client.extended(name, body)).status_code
 
 
-def test_the_extension_needs_a_token():
+def test_the_extension_needs_a_token() -> None:
     """Otherwise every agent could rewind its own session."""
     with pytest.raises(ValueError, match="needs a checkpoint token"):
         ServerSettings(extension=True)
@@ -77,14 +88,16 @@ def test_the_extension_needs_a_token():
         ({"checkpoint_state_version": 3, "extension": True}, "must be in"),
     ],
 )
-def test_a_version_that_cannot_be_kept(settings, reason):
+def test_a_version_that_cannot_be_kept(settings: dict[str, Any], reason: str) -> None:
     """Without histories there is nothing to write; nobody knows a version 3."""
     with pytest.raises(ValueError, match=reason):
         ServerSettings(checkpoint_token=Secret("t"), **settings)
 
 
 @pytest.mark.parametrize("given", [None, "Bearer wrong", "Bearer a-token2", "a-token"])
-async def test_every_route_needs_the_exact_token(extended, given):
+async def test_every_route_needs_the_exact_token(
+    extended: Callable[..., Awaitable[Client]], given: str | None
+) -> None:
     """401 before anything of a body is read, and nothing happens."""
     client = await extended()
     await client.seed(key="ipi-7")
@@ -104,7 +117,10 @@ async def test_every_route_needs_the_exact_token(extended, given):
     assert before == await client.exported()
 
 
-async def test_a_route_past_the_token_serves_nobody(connect, extended):
+async def test_a_route_past_the_token_serves_nobody(
+    connect: Callable[..., Awaitable[Client]],
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """An application that is mounted in another one checks no token for its routes."""
     client = await extended()
     handlers = {r.path: r for r in client.app.routes if isinstance(r, Route)}
@@ -117,7 +133,9 @@ async def test_a_route_past_the_token_serves_nobody(connect, extended):
 
 
 @pytest.mark.parametrize("name", GETS)
-async def test_a_get_without_a_session(extended, name):
+async def test_a_get_without_a_session(
+    extended: Callable[..., Awaitable[Client]], name: str
+) -> None:
     """The answer to a tool call without a session, hint included."""
     client = await extended()
     reply = await client.extended(name)
@@ -128,7 +146,9 @@ async def test_a_get_without_a_session(extended, name):
 
 
 @pytest.mark.parametrize("name", POSTS)
-async def test_a_post_without_a_session(extended, name):
+async def test_a_post_without_a_session(
+    extended: Callable[..., Awaitable[Client]], name: str
+) -> None:
     """The same, and no session comes of it."""
     client = await extended()
     reply = await client.extended(name, POSTS[name], key="k")
@@ -137,7 +157,9 @@ async def test_a_post_without_a_session(extended, name):
     assert {"inflight": 0, "sessions": 0} == await client.counts()
 
 
-async def test_the_prefix_names_the_session(extended):
+async def test_the_prefix_names_the_session(
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """With a rollout prefix no cookie is needed, for GET and POST."""
     client = await extended()
     await client.seed(key="ipi-7")
@@ -166,7 +188,9 @@ async def test_the_prefix_names_the_session(extended):
         ("POST", "/ipistate/v1/fork%0A", 404),
     ],
 )
-async def test_no_other_path_is_served(extended, method, path, status):
+async def test_no_other_path_is_served(
+    extended: Callable[..., Awaitable[Client]], method: str, path: str, status: int
+) -> None:
     """Not even to who has the token."""
     client = await extended()
     headers = {"authorization": "Bearer a-token"}
@@ -181,7 +205,9 @@ async def test_no_other_path_is_served(extended, method, path, status):
     "name",
     ["verify", "close_session", "fork", "mcp__ipi__send_message", "send_message "],
 )
-async def test_b64_a_name_is_taken_exactly(extended, name):
+async def test_b64_a_name_is_taken_exactly(
+    extended: Callable[..., Awaitable[Client]], name: str
+) -> None:
     """By the extension's call as by the model's; what is no tool does nothing."""
     client = await extended()
     await client.seed()
@@ -204,7 +230,9 @@ async def test_b64_a_name_is_taken_exactly(extended, name):
         "ipistate%2Fv1%2Frewind",
     ],
 )
-async def test_b64_a_model_cannot_name_a_route(extended, name):
+async def test_b64_a_model_cannot_name_a_route(
+    extended: Callable[..., Awaitable[Client]], name: str
+) -> None:
     """An agent that puts any name into the path is stopped by the missing token."""
     client = await extended()
     await client.seed()
@@ -216,7 +244,12 @@ async def test_b64_a_model_cannot_name_a_route(extended, name):
 
 
 @pytest.mark.parametrize("path", ["/..%2Fverify", f"{PREFIX}/call/..%2Fverify"])
-async def test_b64_an_encoded_slash_leads_nowhere(wire, extended, settled, path):
+async def test_b64_an_encoded_slash_leads_nowhere(
+    wire: type[Wire],
+    extended: Callable[..., Awaitable[Client]],
+    settled: Callable[..., Awaitable[None]],
+    path: str,
+) -> None:
     """The path that a server sees has another segment, and no route."""
     client = await extended()
     await client.seed()
@@ -237,8 +270,8 @@ async def test_b64_an_encoded_slash_leads_nowhere(wire, extended, settled, path)
 
 @pytest.mark.parametrize("name", ["mcp__ipi__send_message", "send_message "])
 async def test_b64_a_call_that_is_not_executed_is_not_scored(
-    extended, verify_body, name
-):
+    extended: Callable[..., Awaitable[Client]], verify_body: dict[str, Any], name: str
+) -> None:
     """One name for execution and for the verdict: the tool's own."""
     client = await extended()
     await client.seed()
@@ -257,7 +290,9 @@ async def test_b64_a_call_that_is_not_executed_is_not_scored(
 # -- forks -------------------------------------------------------------------------
 
 
-async def test_forks_are_independent(extended):
+async def test_forks_are_independent(
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """Each goes on from the same moment; none sees what another does."""
     client = await extended()
     await client.seed()
@@ -274,7 +309,9 @@ async def test_forks_are_independent(extended):
     assert b"parent" not in await chart(one)
 
 
-async def test_a_fork_has_the_past_of_its_parent(extended):
+async def test_a_fork_has_the_past_of_its_parent(
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """Its export is the same bytes."""
     client = await extended()
     await client.seed()
@@ -286,7 +323,9 @@ async def test_a_fork_has_the_past_of_its_parent(extended):
     assert 1 == len(json.loads(await fork.exported())["log"]), again.text
 
 
-async def test_forks_of_episodes_are_bound(extended):
+async def test_forks_of_episodes_are_bound(
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """They are tracked under the ids that the reply shows; counted forks are not."""
     client = await extended()
     await client.seed(key="ipi-7")
@@ -299,7 +338,9 @@ async def test_forks_of_episodes_are_bound(extended):
     assert {"inflight": 0, "sessions": 3} == await client.counts()
 
 
-async def test_a_retired_attempt_gets_no_fork(extended):
+async def test_a_retired_attempt_gets_no_fork(
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """409 as for its seed, and the other forks of the call do not exist either."""
     client = await extended(metrics=True)
     await client.seed(key="ipi-7")
@@ -314,7 +355,9 @@ async def test_a_retired_attempt_gets_no_fork(extended):
     assert 'ipistate_refusals_total{code="stale_attempt"} 1.0' in metrics
 
 
-async def test_a_retired_session_cannot_be_forked(extended):
+async def test_a_retired_session_cannot_be_forked(
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """Its requests are refused at the gate like all others."""
     client = await extended()
     await client.seed(key="ipi-7")
@@ -323,7 +366,9 @@ async def test_a_retired_session_cannot_be_forked(extended):
     assert 409 == (await client.extended("fork", {"count": 1})).status_code
 
 
-async def test_a_fork_keeps_what_else_the_cookie_says(extended):
+async def test_a_fork_keeps_what_else_the_cookie_says(
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """A proxy's own entry sends the fork to the same worker; only the id is another."""
     client = await extended()
     await client.seed()
@@ -372,7 +417,12 @@ async def test_a_fork_keeps_what_else_the_cookie_says(extended):
         ),
     ],
 )
-async def test_a_fork_that_is_refused(extended, body, code, place):
+async def test_a_fork_that_is_refused(
+    extended: Callable[..., Awaitable[Client]],
+    body: Any,
+    code: str,
+    place: list[int | str],
+) -> None:
     """422 with the reason and the place, and no session more."""
     client = await extended()
     await client.seed(key="ipi-7")
@@ -390,7 +440,9 @@ async def test_a_fork_that_is_refused(extended, body, code, place):
 # -- history, rewind, diff ---------------------------------------------------------
 
 
-async def test_the_history_lists_every_call(extended):
+async def test_the_history_lists_every_call(
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """With name, arguments, reply, error and key, in their order."""
     client = await extended()
     await client.seed()
@@ -406,7 +458,9 @@ async def test_the_history_lists_every_call(extended):
     assert ("TypeError", None) == (second["error"]["type"], second["key"])
 
 
-async def test_the_history_shows_arguments_of_every_depth(extended):
+async def test_the_history_shows_arguments_of_every_depth(
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """A model can send them as deep as a world may be; looking at them is no error."""
     client = await extended()
     await client.seed()
@@ -433,7 +487,9 @@ async def test_the_history_shows_arguments_of_every_depth(extended):
         (f"?limit={MAX_STEPS + 1}", [0, 1, 2, 3, 4]),
     ],
 )
-async def test_a_part_of_the_history(extended, query, numbers):
+async def test_a_part_of_the_history(
+    extended: Callable[..., Awaitable[Client]], query: str, numbers: list[int]
+) -> None:
     """``from`` and ``limit`` choose; there is always the whole length."""
     client = await extended()
     await client.seed()
@@ -448,7 +504,9 @@ async def test_a_part_of_the_history(extended, query, numbers):
 
 
 @pytest.mark.parametrize("query", ["from=-1", "from=", "limit=x", "limit=1.0"])
-async def test_a_part_that_is_no_number(extended, query):
+async def test_a_part_that_is_no_number(
+    extended: Callable[..., Awaitable[Client]], query: str
+) -> None:
     """422 with the name of the part, counted like any refusal."""
     client = await extended(metrics=True)
     await client.seed()
@@ -462,7 +520,9 @@ async def test_a_part_that_is_no_number(extended, query):
     assert 'ipistate_refusals_total{code="invalid_number"} 1.0' in metrics
 
 
-async def test_a_rewind_takes_calls_back(extended):
+async def test_a_rewind_takes_calls_back(
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """Byte for byte the session that it was, and the key is free again."""
     client = await extended()
     await client.seed()
@@ -487,7 +547,12 @@ async def test_a_rewind_takes_calls_back(extended):
         ({"count": 1, "to": 0}, 422, "unknown_member"),
     ],
 )
-async def test_a_rewind_that_is_refused(extended, body, status, code):
+async def test_a_rewind_that_is_refused(
+    extended: Callable[..., Awaitable[Client]],
+    body: dict[str, int | str],
+    status: int,
+    code: str,
+) -> None:
     """Nothing is taken back."""
     client = await extended()
     await client.seed()
@@ -503,7 +568,9 @@ async def test_a_rewind_that_is_refused(extended, body, status, code):
     assert before == await client.exported()
 
 
-async def test_the_diff_leads_from_the_seed_to_now(extended, world):
+async def test_the_diff_leads_from_the_seed_to_now(
+    extended: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """Applied by another library; without calls it is empty."""
     client = await extended()
     await client.seed(world)
@@ -519,7 +586,9 @@ async def test_the_diff_leads_from_the_seed_to_now(extended, world):
 # -- export, import, verify --------------------------------------------------------
 
 
-async def test_an_import_goes_on_where_the_export_was(extended):
+async def test_an_import_goes_on_where_the_export_was(
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """Equal bytes at once, and after the same further call; keys go on, too."""
     client = await extended()
     await client.seed()
@@ -536,7 +605,9 @@ async def test_an_import_goes_on_where_the_export_was(extended):
     assert await client.exported() == await copy.exported()
 
 
-async def test_an_import_of_version_1_begins_a_history(extended, world):
+async def test_an_import_of_version_1_begins_a_history(
+    extended: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """Its seed is the world that it had; an episode binds it."""
     client = await extended()
     state = {"schema_version": 1, "environment": world}
@@ -551,7 +622,9 @@ async def test_an_import_of_version_1_begins_a_history(extended, world):
     )
 
 
-async def test_an_import_leaves_the_callers_session_alone(extended):
+async def test_an_import_leaves_the_callers_session_alone(
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """The cookie that the response renews is the caller's own."""
     client = await extended()
     await client.seed()
@@ -562,7 +635,7 @@ async def test_an_import_leaves_the_callers_session_alone(extended):
     assert before == await client.exported()
 
 
-def tampered(document):
+def tampered(document: dict[str, Any]) -> dict[str, Any]:
     """Change what a call of the log has answered."""
     document["log"][0]["output"] = "no"
     return {"state": document}
@@ -588,7 +661,12 @@ def tampered(document):
         ),
     ],
 )
-async def test_an_import_that_is_refused(extended, make, code, place):
+async def test_an_import_that_is_refused(
+    extended: Callable[..., Awaitable[Client]],
+    make: Callable[..., dict[str, Any] | dict[str, None]],
+    code: str,
+    place: list[int | str],
+) -> None:
     """422 with the reason and the place, and no session more."""
     client = await extended(metrics=True)
     await client.seed()
@@ -602,18 +680,24 @@ async def test_an_import_that_is_refused(extended, make, code, place):
 
 
 @pytest.fixture
-def slow_import(wire, settled, monkeypatch):
+def slow_import(
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., Awaitable[tuple[Wire, threading.Event]]]:
     """Return a function that begins an import; its log is executed until ``may_end``."""
     began, may_end = threading.Event(), threading.Event()
 
-    def read(*given):
+    def read(*given: Any) -> Import:
         began.set()
         assert may_end.wait(20), "nobody else was served"
         return read_import(*given)
 
     monkeypatch.setattr("ipistate.server.extension.routes.read_import", read)
 
-    async def begin(client, **members):
+    async def begin(
+        client: Client, **members: dict[str, str]
+    ) -> tuple[Wire, threading.Event]:
         body = {"state": {"schema_version": 1, "environment": {}}, **members}
         content = json.dumps(body).encode()
         sent = wire(client.app, "/ipistate/v1/import", content, headers=TOKEN)
@@ -625,8 +709,9 @@ def slow_import(wire, settled, monkeypatch):
 
 
 async def test_others_are_served_while_an_import_executes_its_log(
-    extended, slow_import
-):
+    extended: Callable[..., Awaitable[Client]],
+    slow_import: Callable[..., Awaitable[tuple[Wire, threading.Event]]],
+) -> None:
     """A long log holds up nobody but a prepare, which waits for every request."""
     client = await extended()
     await client.seed()
@@ -639,7 +724,10 @@ async def test_others_are_served_while_an_import_executes_its_log(
     assert (200, 1, 200) == (called.status_code, inflight, sent.status)
 
 
-async def test_an_attempt_is_retired_while_it_is_imported(extended, slow_import):
+async def test_an_attempt_is_retired_while_it_is_imported(
+    extended: Callable[..., Awaitable[Client]],
+    slow_import: Callable[..., Awaitable[tuple[Wire, threading.Event]]],
+) -> None:
     """The retire waits for nothing, and the import comes too late."""
     client = await extended()
     sent, may_end = await slow_import(client, episode_id={"rollout_id": "z"})
@@ -653,7 +741,10 @@ async def test_an_attempt_is_retired_while_it_is_imported(extended, slow_import)
     assert {"inflight": 0, "sessions": 0} == await client.counts()
 
 
-async def test_the_last_place_is_taken_during_an_import(extended, slow_import):
+async def test_the_last_place_is_taken_during_an_import(
+    extended: Callable[..., Awaitable[Client]],
+    slow_import: Callable[..., Awaitable[tuple[Wire, threading.Event]]],
+) -> None:
     """Room is looked for at the end, when the session is there to take it."""
     client = await extended(max_sessions=1)
     sent, may_end = await slow_import(client, episode_id={"rollout_id": "z"})
@@ -665,7 +756,9 @@ async def test_the_last_place_is_taken_during_an_import(extended, slow_import):
     assert {"inflight": 0, "sessions": 1} == await client.counts()
 
 
-async def test_an_import_for_a_retired_attempt(extended):
+async def test_an_import_for_a_retired_attempt(
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """409, as for its seed."""
     client = await extended()
     await client.control("retire", episode_ids=[{"rollout_id": "z"}])
@@ -675,7 +768,9 @@ async def test_an_import_for_a_retired_attempt(extended):
     assert (409, "stale_attempt") == (reply.status_code, reply.json()["error"]["code"])
 
 
-async def test_b83_verifying_twice_changes_nothing(extended, verify_body):
+async def test_b83_verifying_twice_changes_nothing(
+    extended: Callable[..., Awaitable[Client]], verify_body: dict[str, Any]
+) -> None:
     """Equal replies, equal exports; the route of the protocol ends the session."""
     client = await extended()
     await client.seed()
@@ -693,7 +788,7 @@ async def test_b83_verifying_twice_changes_nothing(extended, verify_body):
 # -- effects -----------------------------------------------------------------------
 
 
-def trace(body, *calls):
+def trace(body: dict[str, Any], *calls: str | dict[str, str]) -> dict[str, Any]:
     """Return a verify request of these calls of the chart's tool."""
     items = [
         {
@@ -707,13 +802,15 @@ def trace(body, *calls):
     return {**body, "response": {"output": items}}
 
 
-async def effects(client, body):
+async def effects(client: Client, body: dict[str, Any]) -> tuple[str, str | None]:
     """Score and return outcome and reason of the effects."""
     found = (await client.extended("verify", body)).json()["effects"]
     return found["outcome"], found["reason"]
 
 
-async def test_a_history_knows_the_seed_for_effects(extended, verify_body):
+async def test_a_history_knows_the_seed_for_effects(
+    extended: Callable[..., Awaitable[Client]], verify_body: dict[str, Any]
+) -> None:
     """A verify without a world is assessed on the session's own seed, by both routes."""
     client = await extended(effects=True)
     await client.seed()
@@ -729,7 +826,11 @@ async def test_a_history_knows_the_seed_for_effects(extended, verify_body):
 
 
 @pytest.mark.parametrize("calls", [[], [note("a"), note("b")]], ids=["less", "more"])
-async def test_a_history_of_other_calls_is_not_the_traces(extended, verify_body, calls):
+async def test_a_history_of_other_calls_is_not_the_traces(
+    extended: Callable[..., Awaitable[Client]],
+    verify_body: dict[str, Any],
+    calls: list[dict[str, str]],
+) -> None:
     """One that began with a restore, say, does not lead back to the seed."""
     client = await extended(effects=True)
     await client.seed()
@@ -740,7 +841,9 @@ async def test_a_history_of_other_calls_is_not_the_traces(extended, verify_body,
     )
 
 
-async def test_without_a_session_there_is_no_seed(extended, verify_body):
+async def test_without_a_session_there_is_no_seed(
+    extended: Callable[..., Awaitable[Client]], verify_body: dict[str, Any]
+) -> None:
     """The verdict is given all the same."""
     client = await extended(effects=True)
 

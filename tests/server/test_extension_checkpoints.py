@@ -5,12 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ipistate.sessions.codec import session_from_json
+from ipistate.sessions.session import Session
+
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tests.server.conftest import Client, Wire
 
 
 pytestmark = pytest.mark.anyio
@@ -22,17 +33,17 @@ STATE = {"schema_version": 1, "environment": {}}
 VERSIONS = [1, 2]
 
 
-def note(text):
+def note(text: str) -> dict[str, str]:
     """Return the arguments of a call that changes the world."""
     return {**READ, "notes": text}
 
 
-def episode(key):
+def episode(key: str) -> dict[str, int | str]:
     """Return the document of a first attempt."""
     return {"rollout_id": key, "attempt": 0}
 
 
-async def fork(client, *keys):
+async def fork(client: Client, *keys: str) -> list[str]:
     """Fork a client's session for episodes; returns their cookies."""
     wanted = {"episode_ids": [episode(key) for key in keys]}
     reply = await client.extended("fork", wanted)
@@ -40,25 +51,28 @@ async def fork(client, *keys):
     return [one["cookie"] for one in reply.json()["sessions"]]
 
 
-def cookie_of(client):
+def cookie_of(client: Client) -> str:
     """Return the client's own cookie."""
     ((name, value),) = client.cookies.items()
     return f"{name}={value}"
 
 
-async def commit(client, directory, checkpoint_id="c-1"):
+async def commit(
+    client: Client, directory: Path, checkpoint_id: str = "c-1"
+) -> list[str]:
     """Take a checkpoint of everything that is bound, and resume; returns the keys."""
     await client.control("prepare", checkpoint_id)
-    members = {"checkpoint_dir": str(directory)}
+    members: dict[str, Any] = {"checkpoint_dir": str(directory)}
     reply = await client.control("commit", checkpoint_id, **members)
     await client.control("resume", checkpoint_id)
     assert reply.status_code == 200, reply.text
-    return reply.json()["episode_ids"]
+    found: list[str] = reply.json()["episode_ids"]
+    return found
 
 
-async def restore(client, directory, *keys):
+async def restore(client: Client, directory: Path, *keys: str) -> httpx.Response:
     """Restore episodes into the client's server; returns the reply."""
-    members = {
+    members: dict[str, Any] = {
         "checkpoint_dir": str(directory),
         "episode_ids": [episode(key) for key in keys],
     }
@@ -67,7 +81,7 @@ async def restore(client, directory, *keys):
     return reply
 
 
-def lines(directory):
+def lines(directory: Path) -> list[dict[str, Any]]:
     """Read the records of a checkpoint."""
     (file,) = directory.glob("gym/resources/ipi/records-*.jsonl")
     return [json.loads(line) for line in file.read_bytes().splitlines()]
@@ -85,7 +99,13 @@ def lines(directory):
         (CHART, note("a")),
     ],
 )
-async def test_posts_wait_for_the_resume(extended, wire, settled, name, body):
+async def test_posts_wait_for_the_resume(
+    extended: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+    name: str,
+    body: dict[str, Any],
+) -> None:
     """No answer and no effect while a checkpoint is open, then the usual answer."""
     client = await extended()
     await client.seed(key="ipi-7")
@@ -106,7 +126,9 @@ async def test_posts_wait_for_the_resume(extended, wire, settled, name, body):
     assert (None, True, 200) == (waiting, same, sent.status)
 
 
-async def test_gets_answer_while_a_checkpoint_is_open(extended):
+async def test_gets_answer_while_a_checkpoint_is_open(
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """And they claim no restored session and hold up no prepare."""
     client = await extended()
     await client.seed(key="ipi-7")
@@ -117,7 +139,11 @@ async def test_gets_answer_while_a_checkpoint_is_open(extended):
     assert 0 == (await client.counts())["inflight"]
 
 
-async def test_a_prepare_waits_for_a_fork(extended, wire, settled):
+async def test_a_prepare_waits_for_a_fork(
+    extended: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """A fork that was let in is finished first, and is part of the checkpoint."""
     client = await extended()
     await client.seed(key="ipi-7")
@@ -142,7 +168,11 @@ async def test_a_prepare_waits_for_a_fork(extended, wire, settled):
     )
 
 
-async def test_a_fork_whose_attempt_is_retired_meanwhile(extended, wire, settled):
+async def test_a_fork_whose_attempt_is_retired_meanwhile(
+    extended: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """It comes too late like a late seed; it is refused, and a retire waits for none."""
     client = await extended()
     await client.seed(key="ipi-7")
@@ -162,7 +192,11 @@ async def test_a_fork_whose_attempt_is_retired_meanwhile(extended, wire, settled
     assert {"inflight": 0, "sessions": 1} == await client.counts()
 
 
-async def test_a_refused_fork_that_waited_holds_nobody_up(extended, wire, settled):
+async def test_a_refused_fork_that_waited_holds_nobody_up(
+    extended: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """After the resume it is let in, refused, and the next request goes on at once."""
     client = await extended()
     await client.seed(key="ipi-7")
@@ -189,8 +223,11 @@ async def test_a_refused_fork_that_waited_holds_nobody_up(extended, wire, settle
 
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_branches_of_a_live_session_outlive_the_process(
-    extended, fresh, tmp_path, version
-):
+    extended: Callable[..., Awaitable[Client]],
+    fresh: Callable[..., Client],
+    tmp_path: Path,
+    version: int,
+) -> None:
     """Fork, diverge, checkpoint, crash, restore: each branch goes on byte for byte."""
     client = await extended(checkpoint_state_version=version)
     await client.seed(key="ipi-7")
@@ -204,7 +241,7 @@ async def test_branches_of_a_live_session_outlive_the_process(
 
     async with fresh(checkpoint_state_version=version) as other:
         reply = await restore(other, tmp_path, "ipi-7", "a", "b")
-        again = []
+        again: list[list[bytes]] = []
         for cookie in cookies:
             other.cookies.clear()
             other.cookies.set(*cookie.split("=", 1))
@@ -216,7 +253,7 @@ async def test_branches_of_a_live_session_outlive_the_process(
     assert 3 == len({told[0] for told in after})
 
 
-async def goes_on(client):
+async def goes_on(client: Client) -> list[bytes]:
     """Read, change and read again; returns the bytes of the replies."""
     return [
         (await client.post("/get_patient_record", json=READ)).content,
@@ -225,7 +262,11 @@ async def goes_on(client):
     ]
 
 
-async def test_an_imported_session_takes_part(extended, fresh, tmp_path):
+async def test_an_imported_session_takes_part(
+    extended: Callable[..., Awaitable[Client]],
+    fresh: Callable[..., Client],
+    tmp_path: Path,
+) -> None:
     """It is exported under its episode and restored like any other."""
     client = await extended(checkpoint_state_version=2)
     await client.seed()
@@ -241,7 +282,11 @@ async def test_an_imported_session_takes_part(extended, fresh, tmp_path):
         assert exported == await other.exported()
 
 
-async def test_version_2_goes_on_with_the_history(extended, fresh, tmp_path):
+async def test_version_2_goes_on_with_the_history(
+    extended: Callable[..., Awaitable[Client]],
+    fresh: Callable[..., Client],
+    tmp_path: Path,
+) -> None:
     """Log, rewind and keys outlive the restore, as if nothing had happened."""
     client = await extended(checkpoint_state_version=2)
     await client.seed(key="ipi-7")
@@ -260,7 +305,11 @@ async def test_version_2_goes_on_with_the_history(extended, fresh, tmp_path):
         assert {"length": 1} == (await other.extended("rewind", {"count": 1})).json()
 
 
-async def test_by_default_a_history_begins_with_the_restore(extended, fresh, tmp_path):
+async def test_by_default_a_history_begins_with_the_restore(
+    extended: Callable[..., Awaitable[Client]],
+    fresh: Callable[..., Client],
+    tmp_path: Path,
+) -> None:
     """Version 1 holds worlds only: an empty log, and keys that are free again."""
     client = await extended()
     await client.seed(key="ipi-7")
@@ -277,10 +326,12 @@ async def test_by_default_a_history_begins_with_the_restore(extended, fresh, tmp
 
 
 async def test_by_default_checkpoints_are_those_of_every_server(
-    connect, extended, tmp_path
-):
+    connect: Callable[..., Awaitable[Client]],
+    extended: Callable[..., Awaitable[Client]],
+    tmp_path: Path,
+) -> None:
     """With the extension and without, the states are the same bytes of version 1."""
-    states = []
+    states: list[str] = []
     for number, maker in enumerate((connect, extended)):
         client = await maker()
         await client.seed(key="ipi-7")
@@ -294,8 +345,11 @@ async def test_by_default_checkpoints_are_those_of_every_server(
 
 
 async def test_version_2_reads_version_1_and_not_the_other_way(
-    extended, connect, fresh, tmp_path
-):
+    extended: Callable[..., Awaitable[Client]],
+    connect: Callable[..., Awaitable[Client]],
+    fresh: Callable[..., Client],
+    tmp_path: Path,
+) -> None:
     """An older form gets an empty log; a newer one is refused, and nothing installed."""
     writer = await extended(checkpoint_state_version=2)
     plain = await connect()
@@ -313,16 +367,22 @@ async def test_version_2_reads_version_1_and_not_the_other_way(
         assert (422, 0) == (refused.status_code, (await other.counts())["sessions"])
 
 
-async def test_an_unchanged_session_is_encoded_once(extended, tmp_path, monkeypatch):
+async def test_an_unchanged_session_is_encoded_once(
+    extended: Callable[..., Awaitable[Client]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """With version 2, too: the next checkpoint finds the text of the last one."""
     from ipistate.sessions.codec import SessionCodec  # noqa: PLC0415
 
-    encoded, encode = [], SessionCodec.encode
-    monkeypatch.setattr(
-        SessionCodec,
-        "encode",
-        lambda self, state: encoded.append(state) or encode(self, state),
-    )
+    encoded: list[Session] = []
+    encode = SessionCodec.encode
+
+    def counted(codec: SessionCodec, state: Session) -> bytes:
+        encoded.append(state)
+        return encode(codec, state)
+
+    monkeypatch.setattr(SessionCodec, "encode", counted)
     client = await extended(checkpoint_state_version=2)
     await client.seed(key="ipi-7")
     await fork(client, "a", "b")
@@ -344,7 +404,7 @@ STEPS = st.lists(
 )
 
 
-async def do(client, cookies, step):
+async def do(client: Client, cookies: list[str], step: tuple[str, int, str]) -> None:
     """Do one thing in one of the sessions."""
     kind, which, text = step
     client.cookies.clear()
@@ -359,9 +419,9 @@ async def do(client, cookies, step):
         cookies += await fork(client, f"f{len(cookies)}")
 
 
-async def exports(client, cookies):
+async def exports(client: Client, cookies: list[str]) -> list[bytes]:
     """Return the export of each session."""
-    found = []
+    found: list[bytes] = []
     for cookie in cookies:
         client.cookies.clear()
         client.cookies.set(*cookie.split("=", 1))
@@ -372,11 +432,14 @@ async def exports(client, cookies):
 @settings(deadline=None)
 @given(before=STEPS, after=STEPS)
 def test_a_restore_between_steps_changes_nothing(
-    fresh, tmp_path_factory, before, after
-):
+    fresh: Callable[..., Client],
+    tmp_path_factory: pytest.TempPathFactory,
+    before: list[tuple[str, int, str]],
+    after: list[tuple[str, int, str]],
+) -> None:
     """Sessions after steps, a crash and steps are those after the same steps alone."""
 
-    async def run(cuts):
+    async def run(cuts: bool) -> list[bytes]:
         directory = tmp_path_factory.mktemp("checkpoint")
         first = fresh(checkpoint_state_version=2)
         await first.seed(key="ipi-7")

@@ -5,8 +5,17 @@ from __future__ import annotations
 import errno
 import os
 
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import durability
 import pytest
+
+
+if TYPE_CHECKING:
+    from tests.server.conftest import Client
 
 
 pytestmark = pytest.mark.anyio
@@ -17,11 +26,13 @@ ROLLOUT = "/ng-rollout/ipi-7"
 CALL = {"patient_id": "P-7742"}
 
 
-def failing_once(base, step):
+def failing_once(
+    base: Path, step: str
+) -> tuple[AbstractContextManager[durability.Watch], list[str]]:
     """Return a watch below which one step fails once, and the list it empties."""
     left = [step]
 
-    def notice(moment, one):
+    def notice(moment: str, one: durability.Step) -> None:
         if moment == "before" and [one.name] == left:
             left.clear()
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -29,7 +40,9 @@ def failing_once(base, step):
     return durability.Watch(base, notice).watching(), left
 
 
-async def seeded(connect, world):
+async def seeded(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> Client:
     """Return a client whose session is seeded."""
     client = await connect()
     reply = await client.post(f"{ROLLOUT}/seed_session", json={"environment": world})
@@ -37,7 +50,7 @@ async def seeded(connect, world):
     return client
 
 
-async def told(client):
+async def told(client: Client) -> tuple[int, str]:
     """Return what a tool says, and whether liveness is answered."""
     health = await client.get("/health")
     reply = await client.post("/get_patient_record", json=CALL)
@@ -45,11 +58,16 @@ async def told(client):
 
 
 @pytest.mark.parametrize("step", WRITING)
-async def test_a_commit_that_fails_is_repeated(connect, world, tmp_path, step):
+async def test_a_commit_that_fails_is_repeated(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    tmp_path: Path,
+    step: str,
+) -> None:
     """422 at the fault, or 200 where it does no harm; the same commit then succeeds."""
     client = await seeded(connect, world)
     before = await told(client)
-    directory = {"checkpoint_dir": str(tmp_path / "checkpoint")}
+    directory: dict[str, Any] = {"checkpoint_dir": str(tmp_path / "checkpoint")}
     await client.control("prepare")
     watching, left = failing_once(tmp_path, step)
     with watching:
@@ -68,7 +86,12 @@ async def test_a_commit_that_fails_is_repeated(connect, world, tmp_path, step):
 
 
 @pytest.mark.parametrize("step", WRITING)
-async def test_a_commit_that_fails_can_be_given_up(connect, world, tmp_path, step):
+async def test_a_commit_that_fails_can_be_given_up(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    tmp_path: Path,
+    step: str,
+) -> None:
     """After a resume the next checkpoint goes to another directory."""
     client = await seeded(connect, world)
     before = await told(client)
@@ -88,11 +111,16 @@ async def test_a_commit_that_fails_can_be_given_up(connect, world, tmp_path, ste
 
 
 @pytest.mark.parametrize("step", READING)
-async def test_a_restore_that_fails_is_repeated(connect, world, tmp_path, step):
+async def test_a_restore_that_fails_is_repeated(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    tmp_path: Path,
+    step: str,
+) -> None:
     """422, nothing installed, idle; the same restore then succeeds and goes on."""
     client = await seeded(connect, world)
     before = await told(client)
-    members = {
+    members: dict[str, Any] = {
         "checkpoint_dir": str(tmp_path / "checkpoint"),
         "episode_ids": [{"rollout_id": "ipi-7", "attempt": 0}],
     }

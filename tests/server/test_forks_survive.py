@@ -6,6 +6,10 @@ import json
 import signal
 import time
 
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Self
+
 import httpx
 import pytest
 
@@ -20,7 +24,7 @@ KEY = "request-17"
 BRANCHES = ("left", "right")
 
 
-def world_of(size):
+def world_of(size: int) -> dict[str, Any]:
     """Return a world of about ``size`` bytes as compact JSON."""
     note = "Stable, no acute distress. " * 5
     count = size // (len(note) + 60)
@@ -31,7 +35,7 @@ def world_of(size):
     return {"patients": patients, "messages": []}
 
 
-def note(text):
+def note(text: str) -> dict[str, str]:
     """Return the arguments of a call that changes the world."""
     return {"patient_id": "P-000007", "notes": text}
 
@@ -42,17 +46,24 @@ class Controller:
     Cookies are sent by name, so one client speaks for every session.
     """
 
-    def __init__(self, process, cookies):
+    def __init__(self, process: ServerProcess, cookies: dict[str, str]) -> None:
         self.cookies = cookies
         self._http = httpx.AsyncClient(base_url=process.url, timeout=60)
 
-    async def __aenter__(self):
+    async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_):
+    async def __aexit__(self, *_: object) -> None:
         await self._http.aclose()
 
-    async def send(self, path, body=None, *, branch=None, key=None):
+    async def send(
+        self,
+        path: str,
+        body: dict[str, Any] | None = None,
+        *,
+        branch: str | None = None,
+        key: str | None = None,
+    ) -> httpx.Response:
         """Send one request, whose answer must be 200, as a branch or as nobody."""
         headers = {"authorization": f"Bearer {TOKEN}"}
         if branch is not None:
@@ -65,33 +76,38 @@ class Controller:
         assert 200 == reply.status_code, (path, reply.text[:300])
         return reply
 
-    async def control(self, name, checkpoint_id, **members):
+    async def control(
+        self, name: str, checkpoint_id: str, **members: Any
+    ) -> dict[str, Any]:
         """Make a control call."""
         body = {"checkpoint_id": checkpoint_id, "deadline_ts": time.time() + 60}
-        return (await self.send(f"{CONTROL}/{name}", {**body, **members})).json()
+        found: dict[str, Any] = (
+            await self.send(f"{CONTROL}/{name}", {**body, **members})
+        ).json()
+        return found
 
-    async def note(self, branch, text, key=None):
+    async def note(self, branch: str, text: str, key: str | None = None) -> bytes:
         """Make a call in a branch, under a key if there is one."""
         path = "/update_patient_chart"
         if key is not None:
             path = f"/ipistate/v1/call{path}"
         return (await self.send(path, note(text), branch=branch, key=key)).content
 
-    async def exports(self):
+    async def exports(self) -> dict[str, bytes]:
         """Return the bytes of each branch's export."""
         path = "/ipistate/v1/export"
         return {
             name: (await self.send(path, branch=name)).content for name in self.cookies
         }
 
-    async def seed(self, world):
+    async def seed(self, world: dict[str, Any]) -> None:
         """Start the trunk as an episode of its own."""
         body = {"environment": world}
         reply = await self.send("/ng-rollout/trunk/seed_session", body)
         ((name, value),) = reply.cookies.items()
         self.cookies["trunk"] = f"{name}={value}"
 
-    async def fork(self):
+    async def fork(self) -> None:
         """Fork the trunk, one session for each of the branches."""
         wanted = {"episode_ids": [{"rollout_id": name} for name in BRANCHES]}
         reply = await self.send("/ipistate/v1/fork", wanted, branch="trunk")
@@ -100,7 +116,7 @@ class Controller:
 
 
 @pytest.fixture
-def launch(tmp_path):
+def launch(tmp_path: Path) -> Callable[..., Awaitable[ServerProcess]]:
     """Return a function that starts a server whose checkpoints hold histories."""
     token = tmp_path / "token"
     token.touch(mode=0o600)
@@ -108,16 +124,19 @@ def launch(tmp_path):
     options = ["--extension", "--checkpoint-state-version", "2"]
     options += ["--checkpoint-token-file", str(token)]
 
-    async def start():
+    async def start() -> ServerProcess:
         return await ServerProcess.start(serve(*options), tmp_path / "log")
 
     return start
 
 
 @pytest.mark.parametrize("size", [5_000, 5_000_000], ids=["5kB", "5MB"])
-async def test_forked_episodes_outlive_sigkill(launch, tmp_path, size):
+async def test_forked_episodes_outlive_sigkill(
+    launch: Callable[..., Awaitable[ServerProcess]], tmp_path: Path, size: int
+) -> None:
     """Branches come back byte for byte, apart from one another, with their keys."""
-    cookies, directory = {}, str(tmp_path / "checkpoint")
+    cookies: dict[str, str] = {}
+    directory = str(tmp_path / "checkpoint")
     async with await launch() as process, Controller(process, cookies) as controller:
         await controller.seed(world_of(size))
         recorded = await controller.note("trunk", "before the fork", KEY)

@@ -5,9 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
 import pytest
 
+from ipistate.kernel.environment import Environment
+from ipistate.kernel.values import JsonObject
+from ipistate.scoring.verifier import Verdict
+from ipistate.scoring.verify_request import VerifyRequest
 from ipistate.server.adapter.cookies import SessionCookie
+
+
+if TYPE_CHECKING:
+    from tests.server.conftest import Client, Wire
 
 
 pytestmark = pytest.mark.anyio
@@ -26,19 +38,26 @@ POSTS = [
 ]
 
 
-async def seeded(client, world, key="ipi-7"):
+async def seeded(client: Client, world: dict[str, Any], key: str = "ipi-7") -> str:
     """Seed a session below a prefix and return its cookie header."""
     await client.post(f"/ng-rollout/{key}/seed_session", json={"environment": world})
     return f"{NAME}={client.cookies[NAME]}"
 
 
-def notes(text):
+def notes(text: str) -> bytes:
     """Return the body of a call that changes the chart."""
     return json.dumps({"patient_id": "P-7742", "notes": text}).encode()
 
 
 @pytest.mark.parametrize(("path", "body"), POSTS)
-async def test_posts_wait_for_the_resume(connect, world, wire, settled, path, body):
+async def test_posts_wait_for_the_resume(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+    path: str,
+    body: dict[str, Any],
+) -> None:
     """No answer and no count while the checkpoint is open, then the usual answer."""
     client = await connect()
     cookie = await seeded(client, world)
@@ -55,8 +74,13 @@ async def test_posts_wait_for_the_resume(connect, world, wire, settled, path, bo
 
 @pytest.mark.parametrize("phase", ["prepared", "committed", "restored"])
 async def test_gets_and_control_answer_in_every_phase(
-    connect, world, wire, settled, tmp_path, phase
-):
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+    tmp_path: Path,
+    phase: str,
+) -> None:
     """Only data requests wait, in each of the closed phases."""
     client = await connect()
     cookie = await seeded(client, world)
@@ -80,14 +104,17 @@ async def test_gets_and_control_answer_in_every_phase(
 
 
 async def test_b70_waiting_calls_of_a_session_run_in_order_of_arrival(
-    connect, world, wire, settled
-):
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """Fifty calls wait; the last that arrived is the last that took effect."""
     client = await connect()
     cookie = await seeded(client, world)
     await client.control("prepare")
     path = "/update_patient_chart"
-    calls = []
+    calls: list[Wire] = []
     for number in range(50):
         calls.append(wire(client.app, path, notes(f"note {number}"), cookie=cookie))
         await settled()
@@ -103,8 +130,11 @@ async def test_b70_waiting_calls_of_a_session_run_in_order_of_arrival(
 
 
 async def test_a_call_behind_woken_ones_does_not_overtake_them(
-    connect, world, wire, settled
-):
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """A request that finds the gate just opened lets those go first who waited."""
     client = await connect()
     cookie = await seeded(client, world)
@@ -112,7 +142,7 @@ async def test_a_call_behind_woken_ones_does_not_overtake_them(
     path = "/update_patient_chart"
     first = wire(client.app, path, notes("first"), cookie=cookie)
     await settled()
-    order = []
+    order: list[str] = []
     resume = asyncio.ensure_future(client.control("resume"))
     first.task.add_done_callback(lambda _: order.append("first"))
     for _ in range(30):
@@ -126,8 +156,11 @@ async def test_a_call_behind_woken_ones_does_not_overtake_them(
 
 
 async def test_b62_who_leaves_while_waiting_leaves_nothing(
-    connect, world, wire, settled
-):
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """The call has no effect, gets no answer, and is not counted."""
     client = await connect()
     cookie = await seeded(client, world)
@@ -145,8 +178,11 @@ async def test_b62_who_leaves_while_waiting_leaves_nothing(
 
 
 async def test_b62_who_leaves_in_the_middle_of_a_body_leaves_nothing(
-    connect, world, wire, settled
-):
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """In flight until the connection ends, then not any more, without an effect."""
     client = await connect()
     cookie = await seeded(client, world)
@@ -163,8 +199,11 @@ async def test_b62_who_leaves_in_the_middle_of_a_body_leaves_nothing(
 
 
 async def test_b62_who_leaves_after_the_body_has_one_effect(
-    connect, world, wire, settled
-):
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """A complete call is executed once, though nobody reads the answer."""
     client = await connect()
     cookie = await seeded(client, world)
@@ -177,7 +216,12 @@ async def test_b62_who_leaves_after_the_body_has_one_effect(
     assert (await client.counts())["inflight"] == 0
 
 
-async def test_a_cancelled_request_is_not_counted(connect, world, wire, settled):
+async def test_a_cancelled_request_is_not_counted(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """A server that stops cancels its requests, waiting or in flight."""
     client = await connect()
     cookie = await seeded(client, world)
@@ -196,8 +240,11 @@ async def test_a_cancelled_request_is_not_counted(connect, world, wire, settled)
 
 
 async def test_a_request_in_flight_keeps_a_checkpoint_from_being_ready(
-    connect, world, wire, settled
-):
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """`preparing` at the deadline, admission closed; repeated, it becomes `prepared`."""
     client = await connect()
     cookie = await seeded(client, world)
@@ -218,7 +265,9 @@ async def test_a_request_in_flight_keeps_a_checkpoint_from_being_ready(
     assert ("prepared", None, 200) == (ready["phase"], waited, call.status)
 
 
-async def test_b49_commits_see_whole_calls(connect, world, tmp_path):
+async def test_b49_commits_see_whole_calls(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any], tmp_path: Path
+) -> None:
     """Two calls and a checkpoint at one moment: all effects are kept, none is halved."""
     client = await connect()
     await seeded(client, world)
@@ -245,8 +294,8 @@ JSON = {"content-type": "application/json"}
 
 
 async def test_b55_the_prefix_finds_the_session_of_a_client_without_cookies(
-    connect, world
-):
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """Clients whose jar drops cookies of bare addresses can use the rollout prefix."""
     client = await connect()
     await seeded(client, world)
@@ -263,7 +312,9 @@ async def test_b55_the_prefix_finds_the_session_of_a_client_without_cookies(
     assert 400 == unknown.status_code
 
 
-async def test_the_cookie_goes_before_the_prefix(connect, world):
+async def test_the_cookie_goes_before_the_prefix(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """A session is found by its cookie alone, whatever the prefix says."""
     client = await connect()
     other = await connect(client.app)
@@ -275,10 +326,14 @@ async def test_the_cookie_goes_before_the_prefix(connect, world):
     assert "R. Osei" in record.text
 
 
-async def test_a_failing_handler_is_a_500_and_not_counted(connect, world, monkeypatch):
+async def test_a_failing_handler_is_a_500_and_not_counted(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The body is the exception's repr as a JSON string; the server goes on."""
 
-    def fail(*_, **__):
+    def fail(*_: str | Environment | JsonObject, **__: Mapping[str, Any]) -> NoReturn:
         raise RuntimeError("boom")
 
     monkeypatch.setattr("ipistate.server.app.call_tool", fail)
@@ -291,13 +346,16 @@ async def test_a_failing_handler_is_a_500_and_not_counted(connect, world, monkey
 
 
 async def test_a_failing_verify_drops_the_world(
-    connect, world, verify_body, monkeypatch
-):
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    verify_body: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The environment is gone, the tracking stays until the next export."""
     client = await connect()
     await seeded(client, world)
 
-    def fail(*_):
+    def fail(*_: Verdict | VerifyRequest) -> NoReturn:
         raise RuntimeError("boom")
 
     monkeypatch.setattr("ipistate.server.live.scoring.verify_reply", fail)
@@ -308,7 +366,9 @@ async def test_a_failing_verify_drops_the_world(
     assert await client.counts() == {"inflight": 0, "sessions": 1}
 
 
-async def test_two_sessions_of_one_episode_are_both_kept(connect, world):
+async def test_two_sessions_of_one_episode_are_both_kept(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """Seeding again without a cookie makes another session, as the reference does."""
     client = await connect()
     await seeded(client, world)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 
+from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,13 +17,17 @@ from hypothesis import strategies as st
 from starlette.datastructures import Secret
 
 from ipistate.kernel.environment import Environment
-from ipistate.server import app as application
 from ipistate.server.app import create_app
 from ipistate.server.live.idle import TimedUses, Uses
 from ipistate.server.live.sessions import NotSeededError, Sessions, SessionsFullError
 from ipistate.server.live.shell import Shell
 from ipistate.server.operating.settings import ServerSettings
 from ipistate.sessions import Session
+
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from tests.server.conftest import Client, Wire
 
 
 pytestmark = pytest.mark.anyio
@@ -32,30 +39,32 @@ IDLE = 10.0
 class Clock:
     """A clock that stands until a test moves it."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         """Begin at some time."""
         self.now = 5_000.0
 
-    def __call__(self):
+    def __call__(self) -> float:
         """Return the time."""
         return self.now
 
 
 @pytest.fixture
-def clock():
+def clock() -> Clock:
     """Return the clock of idle sessions."""
     return Clock()
 
 
 @pytest.fixture
-def idle(connect, clock):
+def idle(
+    connect: Callable[..., Awaitable[Client]], clock: Clock
+) -> Callable[..., Awaitable[Client]]:
     """Return a maker of clients of one server that frees idle sessions.
 
     ``client.shell`` is the server's shell; nothing is swept until it is told to.
     """
-    first = None
+    first: Starlette | None = None
 
-    async def make(**settings):
+    async def make(**settings: Any) -> Client:
         nonlocal first
         options = {"idle_seconds": IDLE, "metrics": True, **settings}
         client = await connect(None if settings else first, steady=clock, **options)
@@ -65,14 +74,14 @@ def idle(connect, clock):
     return make
 
 
-async def is_there(client):
+async def is_there(client: Client) -> bool:
     """Tell whether the client's session has a world."""
     found = client.shell.sessions
     ids = [name for name in (await session_ids(client)) if name in found]
     return bool(ids)
 
 
-async def session_ids(client):
+async def session_ids(client: Client) -> list[str]:
     """Return the id that the client's cookie names."""
     from base64 import b64decode  # noqa: PLC0415
 
@@ -83,7 +92,9 @@ async def session_ids(client):
 # -- the sweep ---------------------------------------------------------------------
 
 
-async def test_an_unused_session_is_freed(idle, clock):
+async def test_an_unused_session_is_freed(
+    idle: Callable[..., Awaitable[Client]], clock: Clock
+) -> None:
     """At the end of the time, not before; its cookie gets a clear answer."""
     client = await idle()
     await client.seed(key="ipi-7")
@@ -104,7 +115,9 @@ async def test_an_unused_session_is_freed(idle, clock):
     assert "ipistate_sessions 0.0" in metrics
 
 
-async def test_every_request_is_a_use(idle, clock):
+async def test_every_request_is_a_use(
+    idle: Callable[..., Awaitable[Client]], clock: Clock
+) -> None:
     """Also one that is refused by its tool."""
     client = await idle()
     await client.seed()
@@ -116,7 +129,12 @@ async def test_every_request_is_a_use(idle, clock):
     assert await is_there(client)
 
 
-async def test_a_request_refused_in_flight_is_a_use(idle, clock, wire, settled):
+async def test_a_request_refused_in_flight_is_a_use(
+    idle: Callable[..., Awaitable[Client]],
+    clock: Clock,
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """A fork into an attempt that is retired meanwhile harms its session no more."""
     client = await idle(extension=True)
     await client.seed()
@@ -139,7 +157,9 @@ async def test_a_request_refused_in_flight_is_a_use(idle, clock, wire, settled):
     assert (409, True) == (sent.status, await is_there(client))
 
 
-async def test_looking_at_a_session_is_no_use(idle, clock):
+async def test_looking_at_a_session_is_no_use(
+    idle: Callable[..., Awaitable[Client]], clock: Clock
+) -> None:
     """A GET does not pass the gate; whoever watches keeps nothing alive."""
     client = await idle(extension=True)
     await client.seed()
@@ -151,7 +171,9 @@ async def test_looking_at_a_session_is_no_use(idle, clock):
     assert (200, False) == (looked.status_code, await is_there(client))
 
 
-async def test_without_the_option_nothing_is_swept(idle, clock):
+async def test_without_the_option_nothing_is_swept(
+    idle: Callable[..., Awaitable[Client]], clock: Clock
+) -> None:
     """However long a session is unused."""
     client = await idle(idle_seconds=None)
     await client.seed()
@@ -161,7 +183,12 @@ async def test_without_the_option_nothing_is_swept(idle, clock):
     assert await is_there(client)
 
 
-async def test_a_session_with_a_request_in_flight_stays(idle, clock, wire, settled):
+async def test_a_session_with_a_request_in_flight_stays(
+    idle: Callable[..., Awaitable[Client]],
+    clock: Clock,
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """However slowly its body comes; the time begins when it has been answered."""
     client = await idle()
     await client.seed()
@@ -179,7 +206,9 @@ async def test_a_session_with_a_request_in_flight_stays(idle, clock, wire, settl
     assert await is_there(client)
 
 
-async def test_nothing_is_swept_while_a_checkpoint_is_open(idle, clock, tmp_path):
+async def test_nothing_is_swept_while_a_checkpoint_is_open(
+    idle: Callable[..., Awaitable[Client]], clock: Clock, tmp_path: Path
+) -> None:
     """And after the resume every session has its whole time again."""
     client = await idle()
     await client.seed(key="ipi-7")
@@ -198,7 +227,9 @@ async def test_nothing_is_swept_while_a_checkpoint_is_open(idle, clock, tmp_path
     assert (True, False) == (stays, await is_there(client))
 
 
-async def test_restored_sessions_count_from_the_resume(idle, clock, tmp_path):
+async def test_restored_sessions_count_from_the_resume(
+    idle: Callable[..., Awaitable[Client]], clock: Clock, tmp_path: Path
+) -> None:
     """Nobody could use them before."""
     client = await idle()
     await client.seed(key="ipi-7")
@@ -206,7 +237,7 @@ async def test_restored_sessions_count_from_the_resume(idle, clock, tmp_path):
     await client.control("commit", checkpoint_dir=str(tmp_path))
     fresh = await idle(instance_name="ipi")
     fresh.cookies = client.cookies
-    members = {
+    members: dict[str, Any] = {
         "checkpoint_dir": str(tmp_path),
         "episode_ids": [{"rollout_id": "ipi-7"}],
     }
@@ -225,7 +256,9 @@ async def test_restored_sessions_count_from_the_resume(idle, clock, tmp_path):
     assert 0 == (await fresh.counts())["sessions"]
 
 
-async def test_what_ended_is_not_counted_as_swept(idle, clock, verify_body):
+async def test_what_ended_is_not_counted_as_swept(
+    idle: Callable[..., Awaitable[Client]], clock: Clock, verify_body: dict[str, Any]
+) -> None:
     """A verified session is over; its hint speaks of no sweep."""
     client = await idle()
     await client.seed()
@@ -238,7 +271,9 @@ async def test_what_ended_is_not_counted_as_swept(idle, clock, verify_body):
     assert "ipistate_sessions_swept_total 0.0" in (await client.get("/metrics")).text
 
 
-async def test_a_swept_session_can_be_seeded_again(idle, clock, verify_body):
+async def test_a_swept_session_can_be_seeded_again(
+    idle: Callable[..., Awaitable[Client]], clock: Clock, verify_body: dict[str, Any]
+) -> None:
     """It is a session like any other then."""
     client = await idle()
     await client.seed()
@@ -253,7 +288,9 @@ async def test_a_swept_session_can_be_seeded_again(idle, clock, verify_body):
     assert "has no world" in reply.headers["x-ipistate-hint"]
 
 
-async def test_a_swept_native_session_is_not_closed(idle, clock, world):
+async def test_a_swept_native_session_is_not_closed(
+    idle: Callable[..., Awaitable[Client]], clock: Clock, world: dict[str, Any]
+) -> None:
     """A close closes its id for ever, swept or not; a sweep alone does not."""
     client = await idle()
     names = {"resources_session_id": "rs-1", "episode_id": {"rollout_id": "ipi-7"}}
@@ -277,7 +314,9 @@ async def test_a_swept_native_session_is_not_closed(idle, clock, world):
     )
 
 
-async def test_forks_are_swept_like_all_sessions(idle, clock):
+async def test_forks_are_swept_like_all_sessions(
+    idle: Callable[..., Awaitable[Client]], clock: Clock
+) -> None:
     """A fork that nobody uses goes, its parent that is used stays."""
     client = await idle(extension=True)
     await client.seed(key="ipi-7")
@@ -294,7 +333,9 @@ async def test_forks_are_swept_like_all_sessions(idle, clock):
 # -- the limit ---------------------------------------------------------------------
 
 
-async def test_a_seed_beyond_the_limit_is_refused(idle, clock):
+async def test_a_seed_beyond_the_limit_is_refused(
+    idle: Callable[..., Awaitable[Client]], clock: Clock
+) -> None:
     """503 with a code; nothing is lost, and a seed of an existing session passes."""
     client, other = await idle(max_sessions=1), await idle()
     await client.seed(key="ipi-7")
@@ -322,7 +363,9 @@ async def test_a_seed_beyond_the_limit_is_refused(idle, clock):
         ("import", {"state": {"schema_version": 1, "environment": {}}}),
     ],
 )
-async def test_forks_and_imports_count(idle, name, body):
+async def test_forks_and_imports_count(
+    idle: Callable[..., Awaitable[Client]], name: str, body: dict[str, Any]
+) -> None:
     """All forks of a call or none."""
     client = await idle(extension=True, max_sessions=2)
     await client.seed()
@@ -334,11 +377,13 @@ async def test_forks_and_imports_count(idle, name, body):
     assert (503, before) == (reply.status_code, len(client.shell.sessions))
 
 
-async def test_a_native_seed_beyond_the_limit(idle, world):
+async def test_a_native_seed_beyond_the_limit(
+    idle: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """It is refused like any other, and repeating the first one still is not."""
     client = await idle(max_sessions=1)
 
-    def native(name):
+    def native(name: str) -> dict[str, Any]:
         return {
             "resources_session_id": name,
             "episode_id": {"rollout_id": name},
@@ -354,11 +399,13 @@ async def test_a_native_seed_beyond_the_limit(idle, world):
     assert [200, 503, 200] == statuses
 
 
-async def test_seeds_of_live_sessions_at_the_limit(idle, clock, world):
+async def test_seeds_of_live_sessions_at_the_limit(
+    idle: Callable[..., Awaitable[Client]], clock: Clock, world: dict[str, Any]
+) -> None:
     """Seeding again needs no room, however it is done; a failed seed opens no id."""
     client = await idle(max_sessions=2)
 
-    async def native(name, rollout):
+    async def native(name: str, rollout: str) -> int:
         body = {
             "resources_session_id": name,
             "episode_id": {"rollout_id": rollout},
@@ -382,7 +429,9 @@ async def test_seeds_of_live_sessions_at_the_limit(idle, clock, world):
     assert {"inflight": 0, "sessions": 2} == await client.counts()
 
 
-async def test_b59_memory_is_bounded_without_a_close(idle, clock):
+async def test_b59_memory_is_bounded_without_a_close(
+    idle: Callable[..., Awaitable[Client]], clock: Clock
+) -> None:
     """1,000 seeds that nobody closes, 100 at a time; later ones go on."""
     client, most = await idle(max_sessions=100, idle_seconds=1.0), 0
     for _ in range(1_000):
@@ -399,18 +448,20 @@ async def test_b59_memory_is_bounded_without_a_close(idle, clock):
 
 
 @pytest.mark.parametrize(("idle_seconds", "pause"), [(8.0, 2.0), (1e-9, 0.1)])
-async def test_a_served_application_sweeps_by_itself(monkeypatch, idle_seconds, pause):
+async def test_a_served_application_sweeps_by_itself(
+    monkeypatch: pytest.MonkeyPatch, idle_seconds: float, pause: float
+) -> None:
     """Four times in the period, or ten times a second, for as long as it is served."""
     swept, pauses = [], []
     monkeypatch.setattr(Shell, "sweep", lambda _: swept.append(1))
 
-    async def sleep(seconds):
+    async def sleep(seconds: float) -> None:
         pauses.append(seconds)
         if len(pauses) > 3:
             await asyncio.Event().wait()
 
     app = create_app(ServerSettings(idle_seconds=idle_seconds))
-    monkeypatch.setattr(application.asyncio, "sleep", sleep)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
     async with app.router.lifespan_context(app):
         for _ in range(10):
             await asyncio.get_running_loop().run_in_executor(None, int)
@@ -420,7 +471,7 @@ async def test_a_served_application_sweeps_by_itself(monkeypatch, idle_seconds, 
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), float("nan")])
-def test_a_time_that_is_none(seconds):
+def test_a_time_that_is_none(seconds: float) -> None:
     """A positive number of seconds, or no limit."""
     with pytest.raises(ValueError, match="idle_seconds"):
         ServerSettings(idle_seconds=seconds, checkpoint_token=Secret("t"))
@@ -438,7 +489,9 @@ def test_a_time_that_is_none(seconds):
         )
     )
 )
-def test_idle_are_those_last_used_too_long_ago(steps):
+def test_idle_are_those_last_used_too_long_ago(
+    steps: list[tuple[str, str, float]],
+) -> None:
     """And only if nothing has kept everybody from a use since then."""
     clock = Clock()
     uses, used, since = TimedUses(IDLE, clock), {}, clock()
@@ -459,7 +512,7 @@ def test_idle_are_those_last_used_too_long_ago(steps):
         assert expected == set(uses.idle())
 
 
-def test_uses_that_are_not_watched():
+def test_uses_that_are_not_watched() -> None:
     """Nothing is ever idle."""
     uses = Uses()
     uses.note(["a"])
@@ -469,10 +522,10 @@ def test_uses_that_are_not_watched():
     assert () == uses.idle()
 
 
-def test_the_store_makes_room_before_it_refuses():
+def test_the_store_makes_room_before_it_refuses() -> None:
     """Only what is new needs room; all of it or none."""
     worlds = dict.fromkeys("abc", Session(Environment.of({})))
-    asked = []
+    asked: list[str] = []
     sessions = Sessions(lambda _: None, 2, partial(asked.append, "room"))
     sessions.start({"a": worlds["a"], "b": worlds["b"]})
     sessions.start({"a": worlds["a"]})

@@ -5,17 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
 import attrs
 import pytest
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ipistate.server.live.shell import Shell
+
+
+if TYPE_CHECKING:
+    import httpx
+
+    from starlette.applications import Starlette
+    from tests.server.conftest import Client, Wire
+
 
 IDLE = 10.0
 LIMIT = 4
 TOKEN = {"authorization": "Bearer a-token"}
-WORLD = {"messages": []}
+WORLD: dict[str, Any] = {"messages": []}
 
 
 class Clock:
@@ -23,7 +35,7 @@ class Clock:
 
     now = 5_000.0
 
-    def __call__(self):
+    def __call__(self) -> float:
         """Return the time."""
         return self.now
 
@@ -42,24 +54,35 @@ class Slow:
 
     kind: str
     name: str
-    wire: object
+    wire: Wire
     entered: bool
 
 
 class Race:
     """The server beside its model; names of sessions are those of their episodes."""
 
-    def __init__(self, app, shell, clock, client, wire, settled):
+    def __init__(
+        self,
+        app: Starlette,
+        shell: Shell,
+        clock: Clock,
+        client: Client,
+        wire: type[Wire],
+        settled: Callable[..., Awaitable[None]],
+    ) -> None:
         """Begin with no sessions."""
         self.app, self.shell, self.clock = app, shell, clock
         self.client, self.wire, self.settled = client, wire, settled
-        self.known, self.cookies, self.slow = {}, {}, []
+        self.known: dict[str, Known] = {}
+        self.cookies: dict[str, str] = {}
+        self.slow: list[Slow] = []
         self.is_open, self.since = True, clock.now
-        self.number, self.checkpoint = 0, None
+        self.number = 0
+        self.checkpoint: str | None = None
 
     # What happens
 
-    async def seed(self, which):
+    async def seed(self, which: int) -> None:
         """Seed an old session again, or a new one if there is none to choose."""
         names = [*self.known]
         chosen = None if which >= len(names) else names[which]
@@ -81,20 +104,20 @@ class Race:
         self.cookies[name] = f"{label}={value}"
         self._use(name)
 
-    async def begin(self, kind, which):
+    async def begin(self, kind: str, which: int) -> None:
         """Send the head of a call or of a fork."""
         if not self.cookies:
             return
         name = [*self.cookies][which % len(self.cookies)]
         path = "/get_inbox" if kind == "call" else "/ipistate/v1/fork"
-        given = {"cookie": self.cookies[name], "headers": TOKEN}
+        given: dict[str, Any] = {"cookie": self.cookies[name], "headers": TOKEN}
         wire = self.wire(self.app, path, None, **given)
         await self.settled()
         self.slow.append(Slow(kind, name, wire, self.is_open))
         if self.is_open and name in self.known:
             self.known[name].busy += 1
 
-    async def finish(self, which, leaves):
+    async def finish(self, which: int, leaves: bool) -> None:
         """Send the rest of a request, or hang up instead."""
         if not self.slow:
             return
@@ -119,7 +142,7 @@ class Race:
             return
         self._check_answer(one, births)
 
-    def _check_answer(self, one, births):
+    def _check_answer(self, one: Slow, births: list[str]) -> None:
         if one.name not in self.known:
             assert 400 == one.wire.status
             return
@@ -135,13 +158,13 @@ class Race:
                 self._use(birth)
         self._use(one.name)
 
-    async def wait(self, seconds):
+    async def wait(self, seconds: float) -> None:
         """Let time pass, and sweep."""
         self.clock.now += seconds
         self.shell.sweep()
         self._sweep()
 
-    async def prepare(self):
+    async def prepare(self) -> None:
         """Close the gate; nobody is inside."""
         if self.is_open and not self.slow:
             self.checkpoint = f"c-{self._new_name()}"
@@ -150,9 +173,10 @@ class Race:
             assert len(self.known) == reply.json()["report"]["counts"]["sessions"]
             self.is_open = False
 
-    async def resume(self):
+    async def resume(self) -> None:
         """Open the gate; whoever waits is let in."""
         if not self.is_open:
+            assert self.checkpoint is not None
             reply = await self.client.control("resume", self.checkpoint)
             assert 200 == reply.status_code
             self.is_open, self.since = True, self.clock.now
@@ -164,14 +188,14 @@ class Race:
 
     # The model
 
-    def _new_name(self):
+    def _new_name(self) -> str:
         self.number += 1
         return f"r{self.number}"
 
-    def _use(self, name):
+    def _use(self, name: str) -> None:
         self.known.setdefault(name, Known(0.0)).used = self.clock.now
 
-    def _sweep(self, keep=None):
+    def _sweep(self, keep: str | None = None) -> None:
         if not self.is_open:
             return
         latest = self.clock.now - IDLE
@@ -180,31 +204,35 @@ class Race:
             if is_idle and not one.busy and name != keep:
                 del self.known[name]
 
-    def _room_for(self, count, keep=None):
+    def _room_for(self, count: int, keep: str | None = None) -> bool:
         if len(self.known) + count > LIMIT:
             self._sweep(keep)
         return len(self.known) + count <= LIMIT
 
-    async def check(self):
+    async def check(self) -> None:
         """Compare what is there; what the machine tracks is what the store holds."""
         shell = self.shell
         bound = {shell.episode_of(name) for name in shell.sessions._states}
-        assert {*self.known} == {one.rollout_id for one in bound}
+        assert {*self.known} == {one and one.rollout_id for one in bound}
         counts = await self.client.counts()
         entered = sum(one.entered for one in self.slow)
         assert {"sessions": len(self.known), "inflight": entered} == counts
         assert len(self.known) <= LIMIT
 
 
-def _code(reply):
+def _code(reply: httpx.Response) -> Any:
     return reply.json()["error"]["code"]
 
 
 @pytest.fixture(scope="module")
-def fresh_race(fresh, wire, settled):
+def fresh_race(
+    fresh: Callable[..., Client],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> Callable[..., Race]:
     """Return a maker of races, each on a server of its own with its own clock."""
 
-    def make():
+    def make() -> Race:
         clock = Clock()
         client = fresh(steady=clock, max_sessions=LIMIT, idle_seconds=IDLE)
         shell = client.app.state.shell
@@ -230,10 +258,12 @@ STEPS = st.lists(
 
 @settings(deadline=None)
 @given(steps=STEPS)
-def test_sessions_are_those_of_the_model(fresh_race, steps):
+def test_sessions_are_those_of_the_model(
+    fresh_race: Callable[..., Race], steps: list[tuple[Any, ...]]
+) -> None:
     """Used, busy or frozen ones stay, all others go, and there are never too many."""
 
-    async def run():
+    async def run() -> None:
         race = fresh_race()
         for name, *arguments in steps:
             await getattr(race, name)(*arguments)

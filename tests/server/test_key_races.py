@@ -5,7 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import pytest
+
+
+if TYPE_CHECKING:
+    from tests.server.conftest import Client, Wire
 
 
 pytestmark = pytest.mark.anyio
@@ -14,23 +22,24 @@ CHART = "call/update_patient_chart"
 TOKEN = {"authorization": "Bearer a-token"}
 
 
-def note(text):
+def note(text: str) -> dict[str, str]:
     """Return the arguments of a call that changes the world."""
     return {"patient_id": "P-7742", "notes": text}
 
 
-def cookie_of(client):
+def cookie_of(client: Client) -> str:
     """Return the client's own cookie."""
     ((name, value),) = client.cookies.items()
     return f"{name}={value}"
 
 
-async def length(client):
+async def length(client: Client) -> int:
     """Return how many calls the session's log has."""
-    return (await client.extended("history")).json()["length"]
+    found: int = (await client.extended("history")).json()["length"]
+    return found
 
 
-def keyed(client, wire, body):
+def keyed(client: Client, wire: type[Wire], body: bytes | None) -> Wire:
     """Begin a call under a key at the level of ASGI."""
     headers = {**TOKEN, "idempotency-key": "k"}
     path = f"/ipistate/v1/{CHART}"
@@ -38,7 +47,12 @@ def keyed(client, wire, body):
 
 
 @pytest.mark.parametrize("waits", [False, True])
-async def test_equal_keys_at_the_same_time(extended, wire, settled, waits):
+async def test_equal_keys_at_the_same_time(
+    extended: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+    waits: bool,
+) -> None:
     """One of ten calls takes effect, also if all have waited for a resume."""
     client = await extended()
     await client.seed(key="ipi-7")
@@ -60,7 +74,11 @@ async def test_equal_keys_at_the_same_time(extended, wire, settled, waits):
     assert 1 == await length(client)
 
 
-async def test_who_leaves_before_the_resume_has_no_effect(extended, wire, settled):
+async def test_who_leaves_before_the_resume_has_no_effect(
+    extended: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """The key is free for another call; nobody is left inside."""
     client = await extended()
     await client.seed(key="ipi-7")
@@ -76,7 +94,9 @@ async def test_who_leaves_before_the_resume_has_no_effect(extended, wire, settle
     assert {"inflight": 0, "sessions": 1} == await client.counts()
 
 
-async def test_a_key_belongs_to_one_life_of_a_session(extended):
+async def test_a_key_belongs_to_one_life_of_a_session(
+    extended: Callable[..., Awaitable[Client]],
+) -> None:
     """A new seed frees it; a fork keeps it, and each branch may go its own way."""
     client = await extended()
     await client.seed()
@@ -99,8 +119,10 @@ async def test_a_key_belongs_to_one_life_of_a_session(extended):
 
 
 async def test_a_prepare_does_not_wait_for_a_fork_that_was_refused(
-    extended, wire, settled
-):
+    extended: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """It is answered as soon as the fork is: nobody is inside any more."""
     client = await extended()
     await client.seed(key="ipi-7")
@@ -125,7 +147,11 @@ async def test_a_prepare_does_not_wait_for_a_fork_that_was_refused(
     assert 1 == document["report"]["counts"]["sessions"]
 
 
-async def test_a_fork_of_the_retired_attempt_itself(extended, wire, settled):
+async def test_a_fork_of_the_retired_attempt_itself(
+    extended: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """A fork that was let in before goes on for another episode; its origin is freed."""
     client = await extended()
     await client.seed(key="ipi-7")
@@ -152,7 +178,12 @@ async def test_a_fork_of_the_retired_attempt_itself(extended, wire, settled):
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_forks_into_an_episode_that_runs(extended, fresh, tmp_path, version):
+async def test_forks_into_an_episode_that_runs(
+    extended: Callable[..., Awaitable[Client]],
+    fresh: Callable[..., Client],
+    tmp_path: Path,
+    version: int,
+) -> None:
     """Two sessions of one episode are both kept; both go on after a restore."""
     client = await extended(checkpoint_state_version=version)
     await client.seed(key="ipi-7")
@@ -170,10 +201,13 @@ async def test_forks_into_an_episode_that_runs(extended, fresh, tmp_path, versio
     await client.control("commit", checkpoint_dir=str(tmp_path))
 
     async with fresh(checkpoint_state_version=version) as other:
-        members = {"checkpoint_dir": str(tmp_path), "episode_ids": body["episode_ids"]}
+        members: dict[str, Any] = {
+            "checkpoint_dir": str(tmp_path),
+            "episode_ids": body["episode_ids"],
+        }
         restored = await other.control("restore", "r-1", **members)
         await other.control("resume", "r-1")
-        after = []
+        after: list[bytes] = []
         for cookie in cookies:
             other.cookies.clear()
             other.cookies.set(*cookie.split("=", 1))

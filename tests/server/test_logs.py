@@ -6,6 +6,10 @@ import json
 import logging
 import sys
 
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from ipistate.server.operating.logs import (
@@ -19,11 +23,15 @@ from ipistate.server.operating.logs import (
 )
 
 
+if TYPE_CHECKING:
+    from tests.server.conftest import Client, Wire
+
+
 SECRET = "R. Osei is allergic"
 
 
 @pytest.fixture
-def logging_restored():
+def logging_restored() -> Iterator[None]:
     """Put the process's logging back as it was."""
     root, ours = logging.getLogger(), logging.getLogger("ipistate")
     before = root.handlers[:], root.level, ours.level
@@ -33,7 +41,7 @@ def logging_restored():
     ours.setLevel(before[2])
 
 
-def failed(*, cause=None):
+def failed(*, cause: ValueError | None = None) -> KeyError:
     """Return an exception as it is after it was raised, perhaps because of another."""
     try:
         raise KeyError(SECRET) from cause  # noqa: TRY301 - it needs a traceback
@@ -41,7 +49,7 @@ def failed(*, cause=None):
         return error
 
 
-def record(error=None, **extra):
+def record(error: KeyError | None = None, **extra: Any) -> logging.LogRecord:
     """Return a log record as a logger makes it."""
     info = None if error is None else (type(error), error, error.__traceback__)
     made = logging.LogRecord("ipistate.server.x", 30, "f", 1, "a %s", ("b",), info)
@@ -49,7 +57,7 @@ def record(error=None, **extra):
     return made
 
 
-def test_a_json_line_has_the_usual_members_and_the_given_ones():
+def test_a_json_line_has_the_usual_members_and_the_given_ones() -> None:
     """One object on one line, with the extra members at its end."""
     line = JsonFormatter().format(record(operation="commit", path=sys))
     document = json.loads(line)
@@ -66,7 +74,9 @@ def test_a_json_line_has_the_usual_members_and_the_given_ones():
 
 
 @pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
-def test_an_exception_shows_its_place_and_not_its_message(formatter):
+def test_an_exception_shows_its_place_and_not_its_message(
+    formatter: logging.Formatter,
+) -> None:
     """Types and lines of the whole chain, none of the values in their messages."""
     line = formatter.format(record(failed(cause=ValueError(SECRET))))
 
@@ -76,7 +86,7 @@ def test_an_exception_shows_its_place_and_not_its_message(formatter):
     assert "in failed" in line
 
 
-def test_a_chain_that_leads_to_itself_ends():
+def test_a_chain_that_leads_to_itself_ends() -> None:
     """Python allows a cycle of causes."""
     first, second = failed(), failed()
     first.__cause__, second.__cause__ = second, first
@@ -84,7 +94,7 @@ def test_a_chain_that_leads_to_itself_ends():
     assert 1 == trace(first).count("led to")
 
 
-def test_a_text_line_names_time_level_and_logger():
+def test_a_text_line_names_time_level_and_logger() -> None:
     """For people."""
     line = TextFormatter().format(record())
 
@@ -92,7 +102,9 @@ def test_a_text_line_names_time_level_and_logger():
 
 
 @pytest.mark.parametrize("form", LogForm)
-def test_only_this_package_is_written_below_warnings(logging_restored, capsys, form):
+def test_only_this_package_is_written_below_warnings(
+    logging_restored: None, capsys: pytest.CaptureFixture[Any], form: LogForm
+) -> None:
     """The level is the package's; other packages are heard from warnings on."""
     configure(form, LogLevel.INFO)
     logging.getLogger("ipistate.server.x").info("ours")
@@ -110,7 +122,7 @@ def test_only_this_package_is_written_below_warnings(logging_restored, capsys, f
     ]
 
 
-def test_the_ready_line_is_in_the_form_of_the_others():
+def test_the_ready_line_is_in_the_form_of_the_others() -> None:
     """Plain text that starts with the package's name, or an object with the address."""
     address = "http://127.0.0.1:1"
     text = ready_line(LogForm.TEXT, address)
@@ -125,7 +137,12 @@ def test_the_ready_line_is_in_the_form_of_the_others():
 
 
 @pytest.mark.anyio
-async def test_control_calls_and_phases_are_logged(connect, world, tmp_path, caplog):
+async def test_control_calls_and_phases_are_logged(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Each call with its outcome, each phase, each file; nothing of a world."""
     caplog.set_level(logging.DEBUG, "ipistate")
     client = await connect()
@@ -135,7 +152,7 @@ async def test_control_calls_and_phases_are_logged(connect, world, tmp_path, cap
     await client.control("resume")
     await client.control("commit", checkpoint_dir=str(tmp_path))
     calls = [
-        (found.operation, found.status, found.code)
+        (vars(found)["operation"], vars(found)["status"], vars(found)["code"])
         for found in caplog.records
         if found.name == "ipistate.server.control"
     ]
@@ -154,7 +171,11 @@ async def test_control_calls_and_phases_are_logged(connect, world, tmp_path, cap
 
 
 @pytest.mark.anyio
-async def test_the_end_of_a_lease_is_a_warning(connect, world, caplog):
+async def test_the_end_of_a_lease_is_a_warning(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Requests went on without the controller: somebody should know."""
     client = await connect(lease_grace_seconds=0.02)
     await client.control("prepare", seconds=0.02)
@@ -164,7 +185,12 @@ async def test_the_end_of_a_lease_is_a_warning(connect, world, caplog):
 
 
 @pytest.mark.anyio
-async def test_a_caller_that_leaves_is_logged(connect, wire, settled, caplog):
+async def test_a_caller_that_leaves_is_logged(
+    connect: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """With what it asked for, and without an outcome."""
     client = await connect()
     blocking = wire(client.app, "/no_such_tool", None)

@@ -6,6 +6,10 @@ import gc
 import re
 import sys
 
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import attrs
 import pytest
 
@@ -18,17 +22,22 @@ from ipistate.tools import TOOLS
 from ipistate.tools.strict import strict
 
 
+if TYPE_CHECKING:
+    from prometheus_client.samples import Sample
+    from tests.server.conftest import Client, Wire
+
+
 pytestmark = pytest.mark.anyio
 
 CALL = {"patient_id": "P-7742"}
 
 
-def labels_of(sample):
+def labels_of(sample: Sample) -> list[str]:
     """Return the values of a sample's labels: the tool, then the outcome."""
     return [value for _, value in sorted(sample.labels.items(), reverse=True)]
 
 
-async def scraped(client):
+async def scraped(client: Client) -> dict[tuple[str, ...], float]:
     """Return the samples by name and label values."""
     reply = await client.get("/metrics")
     assert 200 == reply.status_code
@@ -40,14 +49,18 @@ async def scraped(client):
     }
 
 
-async def seeded(connect, world, **settings):
+async def seeded(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any], **settings: Any
+) -> Client:
     """Return a client of a server with metrics and one tracked session."""
     client = await connect(metrics=True, **settings)
     await client.post("/ng-rollout/ipi-7/seed_session", json={"environment": world})
     return client
 
 
-async def test_without_the_flag_there_is_no_such_route(connect):
+async def test_without_the_flag_there_is_no_such_route(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
     """Then the path is like any other that is not there."""
     client = await connect()
     reply = await client.get("/metrics")
@@ -58,7 +71,9 @@ async def test_without_the_flag_there_is_no_such_route(connect):
     ]
 
 
-async def test_a_tool_may_still_have_this_name(connect, world):
+async def test_a_tool_may_still_have_this_name(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """A POST is a tool call as before."""
     client = await seeded(connect, world)
     reply = await client.post("/metrics", json={})
@@ -67,8 +82,11 @@ async def test_a_tool_may_still_have_this_name(connect, world):
 
 
 async def test_sessions_and_requests_are_shown_as_they_are(
-    connect, world, wire, settled
-):
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """Live and tracked sessions, requests that run and that wait, the phase."""
     client = await seeded(connect, world)
     other = await connect(client.app)
@@ -96,7 +114,9 @@ async def test_sessions_and_requests_are_shown_as_they_are(
     assert (0, 1) == (after["phase", "idle"], after["phase", "prepared"])
 
 
-async def test_calls_are_counted_by_tool_and_outcome(connect, world):
+async def test_calls_are_counted_by_tool_and_outcome(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """What models make up is one label, however many names there are."""
     client = await seeded(connect, world)
     for _ in range(3):
@@ -114,7 +134,9 @@ async def test_calls_are_counted_by_tool_and_outcome(connect, world):
     } == calls
 
 
-async def test_labels_hold_nothing_that_a_caller_sends(connect, world):
+async def test_labels_hold_nothing_that_a_caller_sends(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """Neither paths nor ids nor what stands in a world."""
     client = await seeded(connect, world, instance_name="somebody")
     await client.post("/ng-rollout/r-a1-a2/seed_session", json={})
@@ -130,7 +152,9 @@ async def test_labels_hold_nothing_that_a_caller_sends(connect, world):
     assert set() == values - known - stages - phases - numbers
 
 
-async def test_refusals_are_counted_by_code(connect, world, tmp_path):
+async def test_refusals_are_counted_by_code(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any], tmp_path: Path
+) -> None:
     """Of the token, the prefix, bodies, stale attempts and control calls alike."""
     client = await seeded(connect, world)
     await client.get("/ng-control/v1/checkpoint/status")
@@ -153,7 +177,9 @@ async def test_refusals_are_counted_by_code(connect, world, tmp_path):
     } == refusals
 
 
-async def test_work_on_checkpoints_is_measured(connect, world, tmp_path):
+async def test_work_on_checkpoints_is_measured(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any], tmp_path: Path
+) -> None:
     """Each stage with its time and its bytes, and the age of what was published."""
     client = await seeded(connect, world)
     before = await scraped(client)
@@ -180,7 +206,9 @@ async def test_work_on_checkpoints_is_measured(connect, world, tmp_path):
     assert 0 == committed["checkpoint_seconds_count", "read"]
 
 
-async def test_a_failed_write_publishes_nothing(connect, world, tmp_path):
+async def test_a_failed_write_publishes_nothing(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any], tmp_path: Path
+) -> None:
     """It is work, but there is no checkpoint to have an age."""
     (tmp_path / "file").write_text("")
     client = await seeded(connect, world)
@@ -193,7 +221,9 @@ async def test_a_failed_write_publishes_nothing(connect, world, tmp_path):
     assert 1 == found["refusals_total", "invalid_checkpoint_state"]
 
 
-async def test_collections_are_watched_while_the_server_runs(connect):
+async def test_collections_are_watched_while_the_server_runs(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
     """From the start of the application to its end."""
     client = await connect(metrics=True)
     callbacks = len(gc.callbacks)
@@ -207,7 +237,9 @@ async def test_collections_are_watched_while_the_server_runs(connect):
     assert found["gc_pause_seconds_sum", "2"] > 0
 
 
-async def test_pauses_go_into_the_bucket_that_holds_them(monkeypatch):
+async def test_pauses_go_into_the_bucket_that_holds_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A pause equal to a bound counts as within it, as Prometheus has it."""
     clock = iter([0.0, 0.001, 0.0, 2.0])
     monkeypatch.setattr(
@@ -226,14 +258,18 @@ CHART = "/update_patient_chart"
 WRONG = {"patient_id": "P-7742", "notes": 5}
 
 
-def counts_of(found):
+def counts_of(found: dict[tuple[str, ...], float]) -> list[dict[str, float]]:
     """Return the two counts of strict arguments by tool, zeros left out."""
     names = ("invalid_arguments_total", "strict_refusals_total")
     return [{k[1]: n for k, n in found.items() if k[0] == name} for name in names]
 
 
 @pytest.mark.parametrize("table", [TOOLS, strict()], ids=["lenient", "strict"])
-async def test_what_strict_arguments_refuse_is_counted(connect, world, table):
+async def test_what_strict_arguments_refuse_is_counted(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    table: Mapping[str, Any],
+) -> None:
     """Off, the calls that they would have refused; on, also those that they did."""
     client = await seeded(connect, world, tools=table)
     good = await client.post(CHART, json={**WRONG, "notes": "Well."})
@@ -250,7 +286,9 @@ async def test_what_strict_arguments_refuse_is_counted(connect, world, table):
     assert is_strict == ("(InvalidArguments)" in last.json()["output"])
 
 
-async def test_a_tool_without_a_usable_schema_breaks_nothing(connect, world):
+async def test_a_tool_without_a_usable_schema_breaks_nothing(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """Its calls are served, and counted as calls only."""
     one = TOOLS["update_patient_chart"]
     bad = attrs.evolve(one, parameters=JsonObject({"type": "nonsense"}))
@@ -261,7 +299,11 @@ async def test_a_tool_without_a_usable_schema_breaks_nothing(connect, world):
     assert [{}, {}] == counts_of(await scraped(client))
 
 
-async def test_without_the_library_there_is_no_such_count(connect, world, monkeypatch):
+async def test_without_the_library_there_is_no_such_count(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Everything else is counted as before."""
     monkeypatch.setitem(sys.modules, "jsonschema", None)
     monkeypatch.setattr("ipistate.server.operating.metrics.find_spec", lambda _: None)

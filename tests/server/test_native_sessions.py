@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from ipistate import Environment
 from ipistate.protocol.episode import EpisodeId
 from ipistate.server.live.seeds import NativeSession
 from ipistate.server.live.sessions import SessionConflictError, Sessions
+from ipistate.sessions.session import Session
+
+
+if TYPE_CHECKING:
+    from tests.server.conftest import Client
 
 
 pytestmark = pytest.mark.anyio
@@ -15,12 +24,14 @@ pytestmark = pytest.mark.anyio
 CALL = ("/get_patient_record", {"patient_id": "P-7742"})
 
 
-def episode(attempt=0):
+def episode(attempt: int = 0) -> dict[str, int | str]:
     """Return an episode id as JSON."""
     return {"rollout_id": "ipi-7", "attempt": attempt}
 
 
-def native(world, name="rs-1", attempt=0, **members):
+def native(
+    world: dict[str, Any], name: str = "rs-1", attempt: int = 0, **members: Any
+) -> dict[str, Any]:
     """Return a seed in the native form."""
     return {
         "resources_session_id": name,
@@ -31,12 +42,14 @@ def native(world, name="rs-1", attempt=0, **members):
     }
 
 
-def closing(name="rs-1", attempt=0):
+def closing(name: str = "rs-1", attempt: int = 0) -> dict[str, Any]:
     """Return a close request."""
     return {"resources_session_id": name, "episode_id": episode(attempt)}
 
 
-async def test_the_seed_echoes_the_id_and_its_cookie_carries_it(connect, world):
+async def test_the_seed_echoes_the_id_and_its_cookie_carries_it(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """The reply is exact, and the session is found by its cookie from then on."""
     client = await connect()
     reply = await client.post("/seed_session", json=native(world))
@@ -49,7 +62,9 @@ async def test_the_seed_echoes_the_id_and_its_cookie_carries_it(connect, world):
     assert (await client.post(CALL[0], json=CALL[1])).status_code == 200
 
 
-async def test_a_repeated_seed_gives_the_session_that_exists(connect, world):
+async def test_a_repeated_seed_gives_the_session_that_exists(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """Same id and episode: what tools changed is still there."""
     client = await connect()
     await client.post("/seed_session", json=native(world))
@@ -62,7 +77,9 @@ async def test_a_repeated_seed_gives_the_session_that_exists(connect, world):
     assert "Changed." in record.text
 
 
-async def test_an_id_belongs_to_one_episode(connect, world):
+async def test_an_id_belongs_to_one_episode(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """Another episode cannot seed a session that runs; the session stays."""
     client = await connect()
     await client.post("/seed_session", json=native(world))
@@ -73,7 +90,9 @@ async def test_an_id_belongs_to_one_episode(connect, world):
     assert "R. Osei" in record.text
 
 
-async def test_b58_close_is_idempotent_and_final(connect, world):
+async def test_b58_close_is_idempotent_and_final(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """Close twice, close what never was, then seed both: 200, 200, 200, 409, 409."""
     client = await connect()
     await client.post("/seed_session", json=native(world))
@@ -92,7 +111,9 @@ async def test_b58_close_is_idempotent_and_final(connect, world):
     assert (await client.post(CALL[0], json=CALL[1])).status_code == 400
 
 
-async def test_a_foreign_close_closes_nothing(connect, world):
+async def test_a_foreign_close_closes_nothing(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """Another episode's close of an id is answered, and its owner goes on with it."""
     client = await connect()
     await client.post("/seed_session", json=native(world))
@@ -110,7 +131,9 @@ async def test_a_foreign_close_closes_nothing(connect, world):
     assert "R. Osei" in record.text
 
 
-async def test_the_holder_of_the_cookie_closes_whatever_its_episode(connect, world):
+async def test_the_holder_of_the_cookie_closes_whatever_its_episode(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """The cookie is enough, as the reference finds a session by nothing else."""
     client = await connect()
     await client.post("/seed_session", json=native(world))
@@ -120,7 +143,9 @@ async def test_the_holder_of_the_cookie_closes_whatever_its_episode(connect, wor
     assert [200, 409] == [closed.status_code, late.status_code]
 
 
-async def test_a_close_ends_the_session_that_it_names(connect, world):
+async def test_a_close_ends_the_session_that_it_names(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """Of two sessions of an episode the one in the body goes, not the cookie's."""
     client = await connect()
     await client.post("/seed_session", json=native(world, "rs-1"))
@@ -134,7 +159,9 @@ async def test_a_close_ends_the_session_that_it_names(connect, world):
     assert [409, 200] == [reply.status_code for reply in seeds]
 
 
-async def test_b55_close_finds_the_session_without_a_cookie(connect, world):
+async def test_b55_close_finds_the_session_without_a_cookie(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """The id is enough, if the episode is the session's; its tracking ends, too."""
     client = await connect()
     await client.post("/ng-rollout/ipi-7/seed_session", json=native(world))
@@ -149,8 +176,8 @@ async def test_b55_close_finds_the_session_without_a_cookie(connect, world):
 
 
 async def test_a_restored_session_is_seeded_again_by_its_next_attempt(
-    connect, world, tmp_path
-):
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any], tmp_path: Path
+) -> None:
     """The restored world stays; the id now belongs to the attempt that continues it."""
     before = await connect()
     await before.post("/ng-rollout/ipi-7/seed_session", json=native(world))
@@ -186,7 +213,12 @@ async def test_a_restored_session_is_seeded_again_by_its_next_attempt(
         ({"task_data": {"environment": []}}, ["task_data", "environment"]),
     ],
 )
-async def test_an_invalid_native_seed_is_refused(connect, world, change, path):
+async def test_an_invalid_native_seed_is_refused(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    change: dict[str, Any],
+    path: list[str],
+) -> None:
     """422 with the path, and no session."""
     client = await connect()
     reply = await client.post("/seed_session", json=native(world, **change))
@@ -197,7 +229,9 @@ async def test_an_invalid_native_seed_is_refused(connect, world, change, path):
     assert (await client.post(CALL[0], json=CALL[1])).status_code == 400
 
 
-async def test_a_row_with_an_environment_is_a_row(connect, world):
+async def test_a_row_with_an_environment_is_a_row(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """Unknown members of a task row are ignored, whatever they are called."""
     client = await connect()
     row = {"environment": world, "resources_session_id": 7}
@@ -209,7 +243,7 @@ async def test_a_row_with_an_environment_is_a_row(connect, world):
     ("attempt", "closed", "code"),
     [(0, True, "session_closed"), (1, False, "session_taken")],
 )
-async def test_a_conflict_has_a_code(attempt, closed, code):
+async def test_a_conflict_has_a_code(attempt: int, closed: bool, code: str) -> None:
     """The store refuses in its own terms; the status is the edge's matter."""
     sessions, world = Sessions(lambda _: None), Environment.of({})
     owned, asked = (
@@ -218,10 +252,10 @@ async def test_a_conflict_has_a_code(attempt, closed, code):
         )
         for number in (0, attempt)
     )
-    sessions.open(owned, world)
+    sessions.open(owned, Session(world))
     if closed:
         sessions.close(owned, "other")
     with pytest.raises(SessionConflictError) as caught:
-        sessions.open(asked, world)
+        sessions.open(asked, world)  # type: ignore[arg-type]
 
     assert code == caught.value.code

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 
-from collections.abc import Sized
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import httpx
@@ -31,6 +33,10 @@ from ipistate.server.app import create_app
 from ipistate.server.operating.settings import ServerSettings
 
 
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+
 DOCUMENT = json.loads(
     (Path(__file__).parents[2] / "docs/reference/openapi.json").read_text("utf-8")
 )
@@ -45,7 +51,7 @@ CHECKS = [
 ]
 
 
-def everything(root=None):
+def everything(root: Path | None = None) -> Starlette:
     """Return the application with all that can be switched on."""
     return create_app(
         ServerSettings(
@@ -57,7 +63,7 @@ def everything(root=None):
     )
 
 
-def test_the_document_has_exactly_the_routes():
+def test_the_document_has_exactly_the_routes() -> None:
     """Each path with each of its methods, and no other."""
     served = {
         (route.path, method.lower())
@@ -71,7 +77,7 @@ def test_the_document_has_exactly_the_routes():
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_bodies_have_exactly_the_members(name):
+def test_bodies_have_exactly_the_members(name: str) -> None:
     """Those of the record that reads them, and the same ones are required."""
     fields = attrs.fields(OPERATIONS[name])
     body = SCHEMAS[f"{name.capitalize()}Body"]
@@ -83,7 +89,7 @@ def test_bodies_have_exactly_the_members(name):
     assert body["additionalProperties"] is False
 
 
-def test_codes_and_phases_are_those_of_the_machine():
+def test_codes_and_phases_are_those_of_the_machine() -> None:
     """And so is the number of ids that a call may name."""
     error = SCHEMAS["Refusal"]["properties"]["error"]["properties"]
 
@@ -92,13 +98,13 @@ def test_codes_and_phases_are_those_of_the_machine():
     assert MAX_IDS == SCHEMAS["ForgetBody"]["properties"]["rollout_ids"]["maxItems"]
 
 
-def test_every_reference_leads_somewhere():
+def test_every_reference_leads_somewhere() -> None:
     """And everything that is defined is used."""
     text = json.dumps(DOCUMENT)
     components = {
         f"#/components/{kind}/{name}"
         for kind, members in DOCUMENT["components"].items()
-        if isinstance(members, Sized) and kind != "securitySchemes"
+        if isinstance(members, Collection) and kind != "securitySchemes"
         for name in members
     }
     used = {part.split('"')[0] for part in text.split('"$ref": "')[1:]}
@@ -109,17 +115,17 @@ def test_every_reference_leads_somewhere():
 class Announcing(uvicorn.Server):
     """A server that says when it accepts connections."""
 
-    def __init__(self, config):
+    def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.announced = threading.Event()
 
-    async def startup(self, sockets=None):
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.announced.set()
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Serve on loopback in a thread."""
     app = everything(tmp_path_factory.mktemp("checkpoints"))
     config = uvicorn.Config(app, port=0, log_config=None, access_log=False)
@@ -134,7 +140,7 @@ def address(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def client(address):
+def client(address: str) -> Iterator[httpx.Client]:
     """Return a client of the served application."""
     with httpx.Client(base_url=address, headers=HEADERS, timeout=20) as made:
         yield made
@@ -145,7 +151,9 @@ SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 
 @SCHEMA.parametrize()
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-def test_no_request_makes_the_server_fail(case, address, client):
+def test_no_request_makes_the_server_fail(
+    case: schemathesis.Case[Any], address: str, client: httpx.Client
+) -> None:
     """No 5xx, whatever is sent, and every answer is one that is described."""
     reopened(client)
     client.post("/seed_session", json={"environment": {"patients": {}}})
@@ -156,7 +164,7 @@ def test_no_request_makes_the_server_fail(case, address, client):
     case.validate_response(response, checks=CHECKS)
 
 
-def reopened(client):
+def reopened(client: httpx.Client) -> None:
     """End whatever checkpoint a case has left open, so that no request waits."""
     status = client.get(f"{CONTROL}/status").json()
     if status["phase"] != "idle":
@@ -164,7 +172,7 @@ def reopened(client):
         assert 200 == client.post(f"{CONTROL}/resume", json=body).status_code
 
 
-def prepared(client, body):
+def prepared(client: httpx.Client, body: object) -> None:
     """Prepare the checkpoint that a body names, if it names one."""
     if isinstance(body, dict) and isinstance(body.get("checkpoint_id"), str):
         members = {"checkpoint_id": body["checkpoint_id"], "deadline_ts": 4e9}

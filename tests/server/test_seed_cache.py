@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hypothesis import given
@@ -12,20 +14,20 @@ from ipistate.server.live.recent import Recent
 from ipistate.server.live.seed_cache import SeedCache
 
 
-def row(environment, **members):
+def row(environment: str, **members: int) -> bytes:
     """Return a seed request with this environment's text."""
     extra = "".join(f', "{name}": {value}' for name, value in members.items())
     return f'{{"environment": {environment}{extra}}}'.encode()
 
 
-def test_the_same_request_gives_the_same_seed():
+def test_the_same_request_gives_the_same_seed() -> None:
     """Nothing is read a second time."""
     pool = SeedCache(10_000)
 
     assert pool.seed(row('{"a": [1]}')) is pool.seed(row('{"a": [1]}'))
 
 
-def test_rollouts_of_one_task_share_their_world():
+def test_rollouts_of_one_task_share_their_world() -> None:
     """Requests that differ elsewhere have one world in memory."""
     pool = SeedCache(10_000)
     first = pool.seed(row('{"a": [1]}', _ng_rollout_index=0))
@@ -45,7 +47,7 @@ def test_rollouts_of_one_task_share_their_world():
         ('{"environment": {}}', "{}"),
     ],
 )
-def test_b02_different_texts_are_different_worlds(left, right):
+def test_b02_different_texts_are_different_worlds(left: str, right: str) -> None:
     """Equal for Python, but not for a model that reads them."""
     pool = SeedCache(10_000)
     first, second = pool.seed(row(left)), pool.seed(row(right))
@@ -54,7 +56,7 @@ def test_b02_different_texts_are_different_worlds(left, right):
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"{}", row("[]")])
-def test_what_is_no_seed_is_not_kept(body):
+def test_what_is_no_seed_is_not_kept(body: bytes) -> None:
     """It is refused every time."""
     pool = SeedCache(10_000)
     for _ in range(2):
@@ -62,7 +64,7 @@ def test_what_is_no_seed_is_not_kept(body):
             pool.seed(body)
 
 
-def test_a_pool_of_size_zero_still_reads():
+def test_a_pool_of_size_zero_still_reads() -> None:
     """Pooling can be switched off."""
     pool = SeedCache(0)
     body = row('{"a": 1}')
@@ -72,9 +74,9 @@ def test_a_pool_of_size_zero_still_reads():
 
 
 @given(st.lists(st.binary(min_size=1, max_size=12)), st.integers(1, 40))
-def test_recent_values_stay_below_the_limit(keys, limit):
+def test_recent_values_stay_below_the_limit(keys: list[bytes], limit: int) -> None:
     """The kept keys are the last distinct ones that fit together."""
-    recent = Recent(limit)
+    recent: Recent[Any] = Recent(limit)
     for key in keys:
         recent.put(key, len(key))
     expected, size = [], 0
@@ -88,9 +90,9 @@ def test_recent_values_stay_below_the_limit(keys, limit):
     assert len(expected) == len(recent)
 
 
-def test_a_value_that_is_used_stays():
+def test_a_value_that_is_used_stays() -> None:
     """What was looked at last is forgotten last."""
-    recent = Recent(2)
+    recent: Recent[Any] = Recent(2)
     recent.put(b"a", 1)
     recent.put(b"b", 2)
     recent.get(b"a")
@@ -99,9 +101,9 @@ def test_a_value_that_is_used_stays():
     assert (1, None, 3) == (recent.get(b"a"), recent.get(b"b"), recent.get(b"c"))
 
 
-def test_a_value_that_is_discarded_makes_room():
+def test_a_value_that_is_discarded_makes_room() -> None:
     """Its size counts no more; what is not known can be discarded, too."""
-    recent = Recent(2)
+    recent: Recent[Any] = Recent(2)
     recent.put(b"a", 1)
     recent.put(b"b", 2)
     recent.discard(b"a")

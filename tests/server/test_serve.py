@@ -9,7 +9,9 @@ import socket
 import subprocess
 import sys
 
+from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 import httpx
 import pytest
@@ -31,9 +33,15 @@ WORLD = {"patients": {"P-7742": {"name": "R. Osei", "chart_notes": "Stable."}}}
 READY = "ipistate: serving on "
 
 
-def start(port=0, loop="auto", http="auto"):
+class Served(subprocess.Popen[str]):
+    """A server process; it has an address as soon as it is ready."""
+
+    address: str
+
+
+def start(port: int | str = 0, loop: str = "auto", http: str = "auto") -> Served:
     """Start a server process; its stderr tells when it is ready."""
-    return subprocess.Popen(
+    return Served(
         [sys.executable, "-c", PROGRAM, str(port), loop, http],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -45,11 +53,12 @@ def start(port=0, loop="auto", http="auto"):
 @pytest.fixture(
     scope="module", params=[("asyncio", "h11"), ("uvloop", "httptools")], ids="-".join
 )
-def process(request):
+def process(request: pytest.FixtureRequest) -> Iterator[Served]:
     """Run one server for the tests of this module and stop it as an operator does."""
     for engine in {*request.param} - {"asyncio"}:
         pytest.importorskip(engine)
     with start(0, *request.param) as running:
+        assert running.stderr is not None
         line = running.stderr.readline()
         assert line.startswith(READY)
         running.address = line.removeprefix(READY).strip()
@@ -61,27 +70,28 @@ def process(request):
 
 
 @pytest.fixture
-def client(process):
+def client(process: Served) -> Iterator[httpx.Client]:
     """Return a client with a cookie jar of its own."""
     with httpx.Client(base_url=process.address, timeout=30) as made:
         yield made
 
 
-def inflight(client):
+def inflight(client: httpx.Client) -> int:
     """Return how many requests the server counts."""
     reply = client.get(
         "/ng-control/v1/checkpoint/status", headers={"authorization": "Bearer t"}
     )
-    return reply.json()["report"]["counts"]["inflight"]
+    found: int = reply.json()["report"]["counts"]["inflight"]
+    return found
 
 
-def connection(process):
+def connection(process: Served) -> socket.socket:
     """Open a plain connection."""
     host, _, port = process.address.removeprefix("http://").partition(":")
     return socket.create_connection((host, int(port)), timeout=20)
 
 
-def peak_memory(process):
+def peak_memory(process: Served) -> float:
     """Return the process's largest size so far in MiB, or skip."""
     try:
         with open(f"/proc/{process.pid}/status") as status:  # noqa: PTH123
@@ -91,14 +101,16 @@ def peak_memory(process):
     return int(lines["VmHWM"].split()[0]) / 1024
 
 
-def test_the_line_names_the_port_that_was_chosen(process):
+def test_the_line_names_the_port_that_was_chosen(
+    process: Served,
+) -> None:
     """Port 0 becomes a real one, and connections are accepted."""
     assert not process.address.endswith(":0")
     assert process.address.startswith("http://127.0.0.1:")
     assert 200 == httpx.get(process.address + "/health").status_code
 
 
-def test_b55_a_session_goes_on_through_a_bare_address(client):
+def test_b55_a_session_goes_on_through_a_bare_address(client: httpx.Client) -> None:
     """The cookie of 127.0.0.1 is kept and sent by a usual client."""
     client.post("/ng-rollout/ipi-7/seed_session", json={"environment": WORLD})
     reply = client.post("/get_patient_record", json={"patient_id": "P-7742"})
@@ -107,7 +119,9 @@ def test_b55_a_session_goes_on_through_a_bare_address(client):
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_b61_a_body_of_64_mebibytes_is_refused(process, client, chunked):
+def test_b61_a_body_of_64_mebibytes_is_refused(
+    process: Served, client: httpx.Client, chunked: bool
+) -> None:
     """413 with and without a length header, without keeping the body."""
     inflight(client)
     before = peak_memory(process)
@@ -125,7 +139,9 @@ def test_b61_a_body_of_64_mebibytes_is_refused(process, client, chunked):
 
 
 @pytest.mark.parametrize("sent", [b"", b'{"patient_id": '])
-def test_b62_a_client_that_leaves_is_not_counted(process, client, sent):
+def test_b62_a_client_that_leaves_is_not_counted(
+    process: Served, client: httpx.Client, sent: bytes
+) -> None:
     """A connection dropped in the middle of a body frees its request."""
     with connection(process) as dropped:
         dropped.sendall(
@@ -140,7 +156,9 @@ def test_b62_a_client_that_leaves_is_not_counted(process, client, sent):
     assert 200 == client.get("/health").status_code
 
 
-def test_a_malformed_request_does_no_harm(process, client):
+def test_a_malformed_request_does_no_harm(
+    process: Served, client: httpx.Client
+) -> None:
     """Bytes that are not HTTP are refused; the server goes on."""
     with connection(process) as odd:
         odd.sendall(b"\x00\xff nonsense\r\n\r\n")
@@ -150,7 +168,7 @@ def test_a_malformed_request_does_no_harm(process, client):
     assert 200 == client.get("/health").status_code
 
 
-def test_a_port_in_use_ends_the_process(process):
+def test_a_port_in_use_ends_the_process(process: Served) -> None:
     """No readiness line, an error on stderr, a failing exit code."""
     port = process.address.rpartition(":")[2]
     with start(port) as second:
@@ -163,34 +181,42 @@ def test_a_port_in_use_ends_the_process(process):
 
 
 @pytest.mark.parametrize("concurrency", ["2", "0", "many", " 4 "])
-def test_several_workers_by_environment_are_refused(concurrency):
+def test_several_workers_by_environment_are_refused(concurrency: str) -> None:
     """Each worker would hold its own sessions."""
     with pytest.raises(TooManyWorkersError, match="WEB_CONCURRENCY"):
         refuse_workers({"WEB_CONCURRENCY": concurrency})
 
 
 @pytest.mark.parametrize("concurrency", ["", "1", " 1 "])
-def test_one_worker_is_accepted(concurrency):
+def test_one_worker_is_accepted(concurrency: str) -> None:
     """One is what there is."""
-    assert refuse_workers({"WEB_CONCURRENCY": concurrency}) is None
+    refuse_workers({"WEB_CONCURRENCY": concurrency})
 
 
-def test_several_workers_by_argument_are_refused():
+def test_several_workers_by_argument_are_refused() -> None:
     """Before anything is opened."""
     with pytest.raises(TooManyWorkersError, match="4 workers"):
         run(ServerSettings(), workers=4)
 
 
-def test_everything_logged_as_json_is_json(tmp_path):
+def test_everything_logged_as_json_is_json(tmp_path: Path) -> None:
     """Also the line that the server is ready, with its engine, and what uvicorn says."""
     (tmp_path / "token").write_text("hidden\n")
     (tmp_path / "token").chmod(0o640)
-    command = [sys.executable, "-m", "ipistate", "serve", "--port", "0"]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "ipistate",
+        "serve",
+        "--port",
+        "0",
+    ]
     options = ["--log-json", "--log-level", "info", "--metrics"]
     token = ["--checkpoint-token-file", str(tmp_path / "token")]
     with subprocess.Popen(
         [*command, *options, *token], stderr=subprocess.PIPE, text=True
     ) as running:
+        assert running.stderr is not None
         ready = json.loads(running.stderr.readline())
         address = ready["address"]
         control = f"{address}/ng-control/v1/checkpoint"

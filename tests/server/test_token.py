@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from starlette.applications import Starlette
@@ -13,13 +17,21 @@ from ipistate.server.app import create_app
 from ipistate.server.operating.settings import ServerSettings
 
 
+if TYPE_CHECKING:
+    from tests.server.conftest import Client, Wire
+
+
 pytestmark = pytest.mark.anyio
 
 CONTROL = "/ng-control/v1/checkpoint"
 AUTHORIZED = {"authorization": "Bearer a-token"}
 
 
-async def test_the_token_is_asked_for_before_the_body_arrives(connect, wire, settled):
+async def test_the_token_is_asked_for_before_the_body_arrives(
+    connect: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """A caller without it is answered at once, whatever it was going to send."""
     client = await connect()
     call = wire(client.app, f"{CONTROL}/commit", None)
@@ -30,8 +42,11 @@ async def test_the_token_is_asked_for_before_the_body_arrives(connect, wire, set
 
 @pytest.mark.parametrize("length", ["17000000", "100000000000"])
 async def test_a_length_over_the_limit_is_no_way_around_the_token(
-    connect, wire, settled, length
-):
+    connect: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+    length: str,
+) -> None:
     """401 and not 413, so the limit is not told either."""
     client = await connect()
     headers = {"content-length": length}
@@ -41,7 +56,11 @@ async def test_a_length_over_the_limit_is_no_way_around_the_token(
     assert 401 == call.status
 
 
-async def test_two_tokens_are_none(connect, wire, settled):
+async def test_two_tokens_are_none(
+    connect: Callable[..., Awaitable[Client]],
+    wire: type[Wire],
+    settled: Callable[..., Awaitable[None]],
+) -> None:
     """A header that a proxy adds to a forged one decides nothing."""
     client = await connect()
     reply = await client.get(
@@ -52,7 +71,9 @@ async def test_two_tokens_are_none(connect, wire, settled):
     assert 401 == reply.status_code
 
 
-async def test_a_prefix_is_no_way_around_the_token(connect):
+async def test_a_prefix_is_no_way_around_the_token(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
     """The path that counts is the one behind the rollout prefix."""
     client = await connect()
     path = f"/ng-rollout/ipi-7{CONTROL}/status"
@@ -62,14 +83,18 @@ async def test_a_prefix_is_no_way_around_the_token(connect):
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-async def test_every_method_of_a_route_is_guarded(connect, method):
+async def test_every_method_of_a_route_is_guarded(
+    connect: Callable[..., Awaitable[Client]], method: str
+) -> None:
     """HEAD comes with GET."""
     client = await connect()
 
     assert 401 == (await client.request(method, f"{CONTROL}/status")).status_code
 
 
-async def test_a_mounted_server_lets_nobody_in_by_mistake(connect):
+async def test_a_mounted_server_lets_nobody_in_by_mistake(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
     """Below a path of another application the guard finds no routes: all is refused."""
     app = create_app(ServerSettings(checkpoint_token=Secret("a-token")))
     client = await connect(Starlette(routes=[Mount("/below", app)]))
@@ -79,14 +104,16 @@ async def test_a_mounted_server_lets_nobody_in_by_mistake(connect):
         assert 401 == reply.status_code
 
 
-async def test_a_refused_caller_is_logged_without_what_it_sent(connect, caplog):
+async def test_a_refused_caller_is_logged_without_what_it_sent(
+    connect: Callable[..., Awaitable[Client]], caplog: pytest.LogCaptureFixture
+) -> None:
     """The address, and neither the right token nor the wrong one."""
     client = await connect()
     headers = {"authorization": "Bearer a-guess"}
     await client.get(f"{CONTROL}/status", headers=headers)
     (record,) = [r for r in caplog.records if r.name == "ipistate.server.token"]
 
-    assert "127.0.0.1" == record.client
+    assert "127.0.0.1" == vars(record)["client"]
     assert "a-guess" not in str(vars(record))
     assert "a-token" not in str(vars(record))
 
@@ -100,13 +127,19 @@ async def test_a_refused_caller_is_logged_without_what_it_sent(connect, caplog):
         ("forget", "rollout_ids", ["r"] * 4),
     ],
 )
-async def test_a_call_names_only_so_many_ids(connect, tmp_path, name, member, ids):
+async def test_a_call_names_only_so_many_ids(
+    connect: Callable[..., Awaitable[Client]],
+    tmp_path: Path,
+    name: str,
+    member: str,
+    ids: list[str | dict[str, str]],
+) -> None:
     """422 with the member's path; the limit itself is allowed."""
     client = await connect(max_control_ids=3)
     has_directory = name in {"commit", "restore"}
-    members = {"checkpoint_dir": str(tmp_path)} if has_directory else {}
-    refused = await client.control(name, **members, **{member: ids})
-    allowed = await client.control(name, **members, **{member: ids[:3]})
+    members: Any = {"checkpoint_dir": str(tmp_path)} if has_directory else {}
+    refused = await client.control(name, **members | {member: ids})
+    allowed = await client.control(name, **members | {member: ids[:3]})
     (found,) = refused.json()["detail"]
 
     assert (422, "too_many_ids") == (refused.status_code, found["type"])
@@ -114,12 +147,14 @@ async def test_a_call_names_only_so_many_ids(connect, tmp_path, name, member, id
     assert "too_many_ids" not in allowed.text
 
 
-async def test_a_control_body_has_a_limit_of_its_own(connect):
+async def test_a_control_body_has_a_limit_of_its_own(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
     """413 with the token, by length and by counting; data bodies may be longer."""
     client = await connect(max_control_bytes=1000)
     headers = {**AUTHORIZED, "content-type": "application/json"}
 
-    async def chunks():
+    async def chunks() -> AsyncIterator[bytes]:
         for _ in range(11):
             yield b" " * 100
 
@@ -134,7 +169,7 @@ async def test_a_control_body_has_a_limit_of_its_own(connect):
 
 
 @pytest.mark.parametrize("limit", [0, MAX_IDS + 1])
-async def test_limits_that_make_no_sense_are_refused(limit):
+async def test_limits_that_make_no_sense_are_refused(limit: int) -> None:
     """The operator may lower the package's own limit, not raise it."""
     with pytest.raises(ValueError, match="max_control_ids"):
         ServerSettings(max_control_ids=limit)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,10 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.datastructures import Secret
 
+from ipistate.kernel.values import JsonObject
 from ipistate.protocol import COOKIE_MAX_AGE, cookie_name
 from ipistate.server import ServerSettings, create_app
 from ipistate.server.adapter.cookies import SessionCookie
 from ipistate.server.adapter.tool_call import ToolCallLayer
+
+
+if TYPE_CHECKING:
+    from starlette.types import Message
+    from tests.server.conftest import Client
 
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +38,7 @@ WORLD = {
 }
 KEYS = ["ipi-7", "ipi-7-a1", "ipi-8"]
 
-USUAL = {
+USUAL: dict[str, Any] = {
     "name": "get_patient_record",
     "prefix": "",
     "body": b'{"patient_id":"P-7742"}',
@@ -41,12 +49,12 @@ USUAL = {
     "cuts": 1,
     "leaves": False,
 }
-WRITING = {
+WRITING: dict[str, Any] = {
     **USUAL,
     "name": "update_patient_chart",
     "body": b'{"patient_id":"P-7742","notes":"Seen."}',
 }
-UNUSUAL = {
+UNUSUAL: dict[str, list[Any]] = {
     "name": [
         *("update_patient_chart", "no_such_tool", "health", "metrics", "reverify_mode"),
         *("a b", "\u00e9", "a\n", "verify", "close_session", "aggregate_metrics"),
@@ -80,7 +88,7 @@ UNUSUAL = {
 
 
 @st.composite
-def requests(draw):
+def requests(draw: st.DrawFn) -> dict[str, Any]:
     """Draw a usual call with a few things about it that are not."""
     names = draw(st.lists(st.sampled_from([*UNUSUAL]), max_size=3, unique=True))
     usual = draw(st.sampled_from([USUAL, WRITING]))
@@ -105,22 +113,26 @@ STEPS = st.lists(
 class Server:
     """An application, and what is known about its one client."""
 
-    def __init__(self, clock, *, short, **options):
+    def __init__(self, clock: list[float], *, short: bool, **options: Any) -> None:
         """Start without sessions; without the short way if it is not wanted."""
         given = ServerSettings(
             checkpoint_token=Secret(TOKEN), max_body_bytes=LIMIT, **options
         )
         self.app = create_app(given, clock=lambda: clock[0], steady=lambda: clock[0])
         if not short:
-            layers = self.app.user_middleware
+            layers: list[Any] = self.app.user_middleware
             self.app.user_middleware = [m for m in layers if m.cls is not ToolCallLayer]
-        self.clock, self.own, self.ids = clock, None, {}
+        self.clock = clock
+        self.own: str | None = None
+        self.ids: dict[str, int] = {}
 
-    def cookie(self, kind):
+    def cookie(self, kind: str) -> list[bytes]:
         """Return the Cookie headers of a request."""
         own = (self.own or f"{NAME}=x").encode()
 
-        def signed(session, secret=NAME, now=self.clock[0]):
+        def signed(
+            session: dict[str, Any], secret: str = NAME, now: float = self.clock[0]
+        ) -> bytes:
             cookie = SessionCookie(NAME, secret, lambda: now)
             return cookie.pair(session).encode()
 
@@ -141,7 +153,9 @@ class Server:
             "more": [signed({"x": [1.5, "\u00e9"], "session_id": "more"})],
         }[kind]
 
-    def headers(self, body, kind, length, cookie):
+    def headers(
+        self, body: bytes, kind: Sequence[str], length: str, cookie: str
+    ) -> list[tuple[bytes, bytes]]:
         """Write a request's headers."""
         size = b"%d" % len(body)
         found = [(b"host", b"server.test")]
@@ -158,7 +172,16 @@ class Server:
         }[length]
         return found + [(b"cookie", one) for one in self.cookie(cookie)]
 
-    def start(self, path, body, headers, *, method="POST", cuts=1, leaves=False):
+    def start(
+        self,
+        path: str,
+        body: bytes,
+        headers: list[tuple[bytes, bytes]],
+        *,
+        method: str = "POST",
+        cuts: int = 1,
+        leaves: bool = False,
+    ) -> asyncio.Task[Any]:
         """Send a request and return its task, which gives what was answered."""
         size = len(body) // cuts + 1
         pieces = [body[at : at + size] for at in range(0, len(body), size)] or [b""]
@@ -168,17 +191,17 @@ class Server:
         ]
         if leaves:
             inbox[-1:] = [{"type": "http.disconnect"}]
-        sent = []
+        sent: list[Any] = []
 
-        async def receive():
+        async def receive() -> dict[str, Any]:
             if not inbox:
                 await asyncio.Event().wait()
             return inbox.pop(0)
 
-        async def send(message):
+        async def send(message: Message) -> None:
             sent.append(message)
 
-        async def serve():
+        async def serve() -> list[dict[str, Any]]:
             await self.app(scope, receive, send)
             return sent
 
@@ -193,26 +216,39 @@ class Server:
         }
         return asyncio.ensure_future(serve())
 
-    def ask(self, name, prefix, body, kind, length, cookie, **options):
+    def ask(
+        self,
+        name: str,
+        prefix: str,
+        body: bytes,
+        kind: str,
+        length: str,
+        cookie: str,
+        **options: Any,
+    ) -> asyncio.Task[Any]:
         """Send one of the drawn requests."""
         headers = self.headers(body, kind, length, cookie)
         return self.start(f"{prefix}/{name}", body, headers, **options)
 
-    def post(self, path, document, *headers):
+    def post(
+        self, path: str, document: dict[str, Any], *headers: tuple[bytes, bytes]
+    ) -> asyncio.Task[Any]:
         """Send a request that is as it should be."""
         body = json.dumps(document).encode()
         given = self.headers(body, ["application/json"], "declared", "own")
         return self.start(path, body, [*given, *headers])
 
-    def control(self, name, **members):
+    def control(self, name: str, **members: Any) -> asyncio.Task[Any]:
         """Make a control call."""
         body = {"checkpoint_id": "c-1", "deadline_ts": self.clock[0] + 20, **members}
         token = (b"authorization", f"Bearer {TOKEN}".encode())
         return self.post(f"/ng-control/v1/checkpoint/{name}", body, token)
 
-    def shown(self, sent):
+    def shown(
+        self, sent: list[dict[str, Any]]
+    ) -> tuple[list[tuple[bytes, bytes | dict[str, Any]]], list[dict[str, Any]]]:
         """Return an answer in which new session ids are numbered, not random."""
-        headers = []
+        headers: list[tuple[bytes, bytes | dict[str, int]]] = []
         for name, value in sent[0]["headers"] if sent else ():
             shown = value
             if name == b"set-cookie":
@@ -226,12 +262,12 @@ class Server:
         rest = [{**message, "headers": None} for message in sent]
         return headers, rest
 
-    def number(self, session_id):
+    def number(self, session_id: str) -> int:
         """Return the number of a session, in the order in which they were seen."""
         return self.ids.setdefault(session_id, len(self.ids))
 
     @property
-    def state(self):
+    def state(self) -> tuple[dict[int, tuple[bytes, int]], int, JsonObject]:
         """Return the worlds of all sessions and the participant's status."""
         shell = self.app.state.shell
         worlds = {
@@ -244,30 +280,32 @@ class Server:
 class Pair:
     """Two servers that are told the same."""
 
-    def __init__(self, clock, **options):
+    def __init__(self, clock: list[float], **options: Any) -> None:
         """Start both."""
         self.clock = clock
         self.servers = [
             Server(clock, short=short, **options) for short in (True, False)
         ]
 
-    async def both(self, action):
+    async def both(
+        self, action: Callable[..., Awaitable[list[dict[str, Any]]] | asyncio.Task[Any]]
+    ) -> None:
         """Do the same to both, and compare what each answers and holds."""
         found = [one.shown(await action(one)) for one in self.servers]
         assert found[0] == found[1]
         states = [one.state for one in self.servers]
         assert states[0] == states[1]
 
-    async def ask(self, request):
+    async def ask(self, request: dict[str, Any]) -> None:
         """Send a request."""
         await self.both(lambda server: server.ask(**request))
 
-    async def seed(self, key):
+    async def seed(self, key: str) -> None:
         """Seed the client's session, for an episode if there is a key."""
         path = f"/ng-rollout/{key}/seed_session" if key else "/seed_session"
         await self.both(lambda server: server.post(path, {"environment": WORLD}))
 
-    async def close(self, requests):
+    async def close(self, requests: list[Any]) -> None:
         """Let requests meet a closed gate, which opens while they wait."""
         await self.both(lambda server: server.control("prepare"))
         waiting = [[one.ask(**r) for r in requests] for one in self.servers]
@@ -279,13 +317,13 @@ class Pair:
             first, second = self.servers
             assert first.shown(ours) == second.shown(theirs)
 
-    async def retire(self, key):
+    async def retire(self, key: str) -> None:
         """Retire an attempt; what still belongs to it is refused."""
         rollout, _, attempt = key.partition("-a")
         episode = {"rollout_id": rollout, "attempt": int(attempt or 0)}
         await self.both(lambda server: server.control("retire", episode_ids=[episode]))
 
-    async def wait(self, seconds):
+    async def wait(self, seconds: float) -> None:
         """Let time pass."""
         self.clock[0] += seconds
 
@@ -300,7 +338,7 @@ ALONE = [{name: value} for name, values in UNUSUAL.items() for value in values]
     ids=count(),
 )
 @pytest.mark.parametrize("retired", [False, True])
-async def test_one_unusual_thing(unusual, retired):
+async def test_one_unusual_thing(unusual: dict[str, Any], retired: bool) -> None:
     """Each alone, with a session and after it was retired."""
     pair = Pair([1_700_000_000.0])
     await pair.seed("ipi-7")
@@ -311,11 +349,11 @@ async def test_one_unusual_thing(unusual, retired):
     await pair.ask(USUAL)
 
 
-async def test_who_waited_goes_first():
+async def test_who_waited_goes_first() -> None:
     """A call that comes when the gate opens does not overtake one that waited."""
     pair = Pair([1_700_000_000.0])
     await pair.seed("ipi-7")
-    outputs = []
+    outputs: list[str] = []
     for server in pair.servers:
         await server.control("prepare")
         waiting = server.ask(**WRITING)
@@ -331,10 +369,12 @@ async def test_who_waited_goes_first():
 
 @settings(deadline=None, max_examples=4 * settings().max_examples)
 @given(steps=STEPS, extension=st.booleans(), idle=st.sampled_from([None, 60.0]))
-def test_both_ways_give_the_same(steps, extension, idle):
+def test_both_ways_give_the_same(
+    steps: list[tuple[str, Any]], extension: bool, idle: float | None
+) -> None:
     """Status, headers, body, worlds and counts, whatever is asked in whatever order."""
 
-    async def run():
+    async def run() -> None:
         pair = Pair([1_700_000_000.0], extension=extension, idle_seconds=idle)
         await pair.seed("ipi-7")
         for name, argument in steps:
@@ -343,14 +383,17 @@ def test_both_ways_give_the_same(steps, extension, idle):
     asyncio.run(asyncio.wait_for(run(), 30))
 
 
-async def test_the_usual_call_takes_the_short_way(connect, world):
+async def test_the_usual_call_takes_the_short_way(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
     """With a cookie or a prefix alone, nothing behind the layer is asked."""
     client = await connect()
     await client.seed(world, key="ipi-7")
     first, second = await connect(client.app), await connect(client.app)
-    (layer,) = [m for m in client.app.user_middleware if m.cls is ToolCallLayer]
+    layers: list[Any] = client.app.user_middleware
+    (layer,) = [m for m in layers if m.cls is ToolCallLayer]
 
-    async def unreachable(*_):
+    async def unreachable(*_: object) -> None:
         pytest.fail("the call went on")
 
     short = ToolCallLayer(unreachable, **layer.kwargs)

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from hypothesis import HealthCheck, given, settings
 
+from ipistate.kernel.values import JsonValue
 from ipistate.scoring.verify_request import SeededRequest, VerifyRequest, verify_reply
 from ipistate.testing import json_values
+
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tests.server.conftest import Client
 
 
 pytestmark = pytest.mark.anyio
@@ -25,21 +35,25 @@ BAD_WORLDS = {
 
 
 @pytest.fixture
-def body(verify_body, world):
+def body(verify_body: dict[str, Any], world: dict[str, Any]) -> dict[str, Any]:
     """Return a verify request of an agent that followed, with its world."""
     call = {"type": "function_call", "name": "update_patient_chart", "call_id": "c"}
     items = [{**call, "arguments": json.dumps(CHART)}]
     return {**verify_body, "environment": world, "response": {"output": items}}
 
 
-async def post(client, path, body):
+async def post(
+    client: Client, path: str, body: bytes | dict[str, Any]
+) -> httpx.Response:
     """Send a JSON body, as text if it is one."""
     content = body if isinstance(body, bytes) else json.dumps(body)
     headers = {"content-type": "application/json"}
     return await client.post(path, content=content, headers=headers)
 
 
-async def test_effects_stand_at_the_end(connect, body):
+async def test_effects_stand_at_the_end(
+    connect: Callable[..., Awaitable[Client]], body: dict[str, Any]
+) -> None:
     """With the option the reply is the one without it, and then the effects."""
     plain = await post(await connect(), "/verify", body)
     more = await post(await connect(effects=True), "/verify", body)
@@ -53,7 +67,9 @@ async def test_effects_stand_at_the_end(connect, body):
     ]
 
 
-async def test_without_the_option_the_world_is_not_looked_at(connect, body):
+async def test_without_the_option_the_world_is_not_looked_at(
+    connect: Callable[..., Awaitable[Client]], body: dict[str, Any]
+) -> None:
     """The reply has no effects, whatever stands in the environment."""
     client = await connect()
     right = await post(client, "/verify", body)
@@ -64,7 +80,11 @@ async def test_without_the_option_the_world_is_not_looked_at(connect, body):
 
 
 @pytest.mark.parametrize("change", [{}, {"environment": None}], ids=["absent", "null"])
-async def test_without_a_world_nothing_is_assessed(connect, verify_body, change):
+async def test_without_a_world_nothing_is_assessed(
+    connect: Callable[..., Awaitable[Client]],
+    verify_body: dict[str, Any],
+    change: dict[str, None],
+) -> None:
     """The verdict is given; the effects say that there was no seed."""
     client = await connect(effects=True)
     found = await post(client, "/verify", {**verify_body, **change})
@@ -75,7 +95,13 @@ async def test_without_a_world_nothing_is_assessed(connect, verify_body, change)
 
 
 @pytest.mark.parametrize(("world_text", "code"), BAD_WORLDS.values(), ids=BAD_WORLDS)
-async def test_a_bad_world_keeps_the_session(connect, body, world, world_text, code):
+async def test_a_bad_world_keeps_the_session(
+    connect: Callable[..., Awaitable[Client]],
+    body: dict[str, Any],
+    world: dict[str, Any],
+    world_text: bytes,
+    code: str,
+) -> None:
     """422 with the path, as for every invalid request; the session is still there."""
     client = await connect(effects=True)
     await post(client, "/seed_session", {"environment": world})
@@ -88,7 +114,11 @@ async def test_a_bad_world_keeps_the_session(connect, body, world, world_text, c
     assert "R. Osei" in (await post(client, *RECORD)).text
 
 
-async def test_a_valid_request_ends_the_session(connect, body, world):
+async def test_a_valid_request_ends_the_session(
+    connect: Callable[..., Awaitable[Client]],
+    body: dict[str, Any],
+    world: dict[str, Any],
+) -> None:
     """With effects as without."""
     client = await connect(effects=True)
     await post(client, "/seed_session", {"environment": world})
@@ -97,7 +127,9 @@ async def test_a_valid_request_ends_the_session(connect, body, world):
     assert (await post(client, *RECORD)).status_code == 400
 
 
-async def test_own_tools_execute_the_trace(connect, body):
+async def test_own_tools_execute_the_trace(
+    connect: Callable[..., Awaitable[Client]], body: dict[str, Any]
+) -> None:
     """The server's table of tools is the one that effects are computed with."""
     client = await connect(effects=True, tools={})
     effects = (await post(client, "/verify", body)).json()["effects"]
@@ -105,7 +137,7 @@ async def test_own_tools_execute_the_trace(connect, body):
     assert (True, False) == (effects["attempted"], effects["effective"])
 
 
-def test_twice(body):
+def test_twice(body: dict[str, Any]) -> None:
     """The same request gives the same reply, byte for byte."""
     first, second = (
         verify_reply(one.request, one.verdict())
@@ -117,7 +149,7 @@ def test_twice(body):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(json_values(max_leaves=8))
-def test_any_world_is_answered(body, value):
+def test_any_world_is_answered(body: dict[str, Any], value: JsonValue) -> None:
     """Whatever stands in the environment: a report, or one error that names it."""
     text = json.dumps({**body, "environment": value})
     if value is None or isinstance(value, dict):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +44,7 @@ HEALTHCARE = RECORDS["healthcare"]
 
 
 @st.composite
-def sessions(draw):
+def sessions(draw: st.DrawFn) -> Session:
     """Sessions of any world, a few of their calls made under a key."""
     scenario = draw(scenarios(HEALTHCARE))
     session = Session(scenario.environment)
@@ -55,25 +57,25 @@ def sessions(draw):
     return session
 
 
-def refusal(data):
+def refusal(data: str | bytes) -> list[tuple[str, str]]:
     """Return code and path of each problem of a session that is refused."""
     with pytest.raises(SchemaError) as caught:
         session_from_json(data)
     return [(problem.code, problem.path) for problem in caught.value.problems]
 
 
-def changed(change, data=V2):
+def changed(change: Callable[..., Any], data: bytes = V2) -> str:
     """Return a session's text after a change of its document."""
     document = json.loads(data)
     change(document)
     return json.dumps(document)
 
 
-def put(*path_and_value):
+def put(*path_and_value: Any) -> Callable[..., None]:
     """Return a change that sets the member at a path."""
     *path, name, value = path_and_value
 
-    def change(document):
+    def change(document: dict[str, Any]) -> None:
         place = document
         for step in path:
             place = place[step]
@@ -82,14 +84,14 @@ def put(*path_and_value):
     return change
 
 
-def without_log(document):
+def without_log(document: object) -> bytes:
     """Write version 1 of a document of version 2, without executing its log."""
     codec = WorldCodec()
     return codec.encode(codec.decode(document, freeze))
 
 
 @given(sessions())
-def test_a_session_survives_storage(session):
+def test_a_session_survives_storage(session: Session) -> None:
     """Bytes, log, worlds and keys come back, and what is shared is shared again."""
     data = session_to_json(session)
 
@@ -98,14 +100,14 @@ def test_a_session_survives_storage(session):
     assert data == session_to_json(back) == session_to_json(session_from_json(data))
     assert [step.key for step in session.log] == [step.key for step in back.log]
     assert len(session.worlds) == len(back.worlds)
-    for one, other in zip(session.worlds, back.worlds, strict=True):
-        assert one.to_json() == other.to_json()
+    for world, again in zip(session.worlds, back.worlds, strict=True):
+        assert world.to_json() == again.to_json()
     for one, other in zip(session.log, back.log, strict=True):
         assert (encode(one.output), one.error) == (encode(other.output), other.error)
 
 
 @given(sessions())
-def test_the_document_is_the_text(session):
+def test_the_document_is_the_text(session: Session) -> None:
     """Document and text say the same, and the plain tree is read as the text is."""
     document = RecordedSession.of(session).to_document()
     data = session_to_json(session)
@@ -118,7 +120,7 @@ def test_the_document_is_the_text(session):
 
 
 @given(sessions(), st.data())
-def test_a_restored_session_goes_on(session, data):
+def test_a_restored_session_goes_on(session: Session, data: st.DataObject) -> None:
     """At every cut, restore-then-continue equals continue."""
     cut = data.draw(st.integers(0, len(session.log)))
 
@@ -134,7 +136,7 @@ def test_a_restored_session_goes_on(session, data):
 
 
 @given(sessions())
-def test_the_text_depends_on_the_value_only(session):
+def test_the_text_depends_on_the_value_only(session: Session) -> None:
     """A world that is as it began is written once, whoever made it."""
     rebuilt = Session(Environment.from_json(session.seed.to_json()))
     for step in session.log:
@@ -150,7 +152,7 @@ def test_the_text_depends_on_the_value_only(session):
 
 
 @given(sessions())
-def test_down_and_up_again(session):
+def test_down_and_up_again(session: Session) -> None:
     """Version 1 of a session is its world; up again it has no past."""
     document = RecordedSession.of(session).to_document()
     state = IPICheckpointState(session.environment)
@@ -160,7 +162,7 @@ def test_down_and_up_again(session):
     assert without_log(state.to_document()) == state.to_json()
 
 
-def test_golden_files_both_ways():
+def test_golden_files_both_ways() -> None:
     """What each version wrote once is readable forever, up and down."""
     up, whole = session_from_json(V1), session_from_json(V2)
 
@@ -176,7 +178,7 @@ def test_golden_files_both_ways():
     assert 2 == sum(step.error is not None for step in whole.log)
 
 
-def test_version_1_says_what_to_do_with_version_2():
+def test_version_1_says_what_to_do_with_version_2() -> None:
     """A reader of version 1 refuses version 2 and names the ways out."""
     with pytest.raises(SchemaError) as caught:
         IPICheckpointState.from_json(V2)
@@ -214,13 +216,15 @@ def test_version_1_says_what_to_do_with_version_2():
         (put("log", 2, "error", "at", 1), ("unknown_member", "$.log[2].error.at")),
     ],
 )
-def test_what_is_refused(change, expected):
+def test_what_is_refused(
+    change: Callable[..., None], expected: tuple[str, str]
+) -> None:
     """Nothing is coerced or dropped: each wrong member has a code and a path."""
     assert [expected] == refusal(changed(change))
 
 
 @pytest.mark.parametrize("name", ["schema_version", "environment", "seed", "log"])
-def test_every_member_is_required(name):
+def test_every_member_is_required(name: str) -> None:
     """A session without one of its members, the version too, is refused by its name."""
     without = changed(lambda document: document.pop(name))
 
@@ -228,7 +232,7 @@ def test_every_member_is_required(name):
 
 
 @pytest.mark.parametrize("name", ["name", "arguments", "output", "error", "key"])
-def test_every_member_of_a_call_is_required(name):
+def test_every_member_of_a_call_is_required(name: str) -> None:
     """So is a call of the log."""
     without = changed(lambda document: document["log"][0].pop(name))
 
@@ -236,12 +240,12 @@ def test_every_member_of_a_call_is_required(name):
 
 
 @pytest.mark.parametrize("data", ["[]", "null", "2", '"{}"', "true"])
-def test_a_session_is_an_object(data):
+def test_a_session_is_an_object(data: str) -> None:
     """Other JSON is refused as a whole."""
     assert [("wrong_type", "$")] == refusal(data)
 
 
-def test_every_problem_is_in_one_report():
+def test_every_problem_is_in_one_report() -> None:
     """Several findings are several entries with their paths."""
     document = {"schema_version": True, "environment": [], "seed": 1, "note": 1}
 
@@ -254,7 +258,7 @@ def test_every_problem_is_in_one_report():
     } == {*refusal(json.dumps(document))}
 
 
-def test_version_1_stays_strict():
+def test_version_1_stays_strict() -> None:
     """Being read for an upgrade makes no state of version 1 more welcome."""
     assert [("wrong_type", "$.environment"), ("unknown_member", "$.log")] == refusal(
         '{"schema_version":1,"environment":[],"log":[]}'
@@ -281,26 +285,26 @@ def test_version_1_stays_strict():
         (put("seed", None), "$.log[0].output"),
     ],
 )
-def test_a_log_that_is_not_true(change, path):
+def test_a_log_that_is_not_true(change: Callable[..., None], path: str) -> None:
     """A reply, an error, a key or a world that execution does not give is refused."""
     assert [("log_not_reproducible", path)] == refusal(changed(change))
 
 
-def test_calls_in_another_order():
+def test_calls_in_another_order() -> None:
     """The log's order is part of what is proven."""
     turned = changed(lambda document: document["log"].reverse())
 
     assert "log_not_reproducible" == refusal(turned)[0][0]
 
 
-def test_a_key_stands_once():
+def test_a_key_stands_once() -> None:
     """Two calls cannot have been made under one key."""
     data = changed(put("log", 4, "key", "retry-1"))
 
     assert [("repeated_key", "$.log[4].key")] == refusal(data)
 
 
-def test_a_seed_that_is_the_world_is_null():
+def test_a_seed_that_is_the_world_is_null() -> None:
     """One value has one text, so the other spelling is refused."""
     world = json.loads(V1)["environment"]
 
@@ -309,10 +313,10 @@ def test_a_seed_that_is_the_world_is_null():
     )
 
 
-def test_calls_that_undo_one_another_leave_no_seed():
+def test_calls_that_undo_one_another_leave_no_seed() -> None:
     """What decides is the world's value, not how it came to be."""
 
-    def flip(world):
+    def flip(world: JsonObject) -> tuple[JsonObject, str]:
         """Turn a switch."""
         return JsonObject({"on": not world["on"]}), "Done."
 
@@ -327,7 +331,7 @@ def test_calls_that_undo_one_another_leave_no_seed():
     assert [("log_not_reproducible", "$.log[0].output")] == refusal(data)
 
 
-def test_a_log_that_cannot_be_executed_can_be_dropped():
+def test_a_log_that_cannot_be_executed_can_be_dropped() -> None:
     """The way down executes nothing, and says no less about the shape."""
     data = changed(put("log", 0, "output", "of other tools"))
 
@@ -337,7 +341,7 @@ def test_a_log_that_cannot_be_executed_can_be_dropped():
     assert "unknown_member" == caught.value.code
 
 
-def test_a_recorded_session_is_what_was_written():
+def test_a_recorded_session_is_what_was_written() -> None:
     """Reading without execution keeps every member."""
     recorded = decode_as(V2, RecordedCodec().decode)
 
@@ -346,7 +350,7 @@ def test_a_recorded_session_is_what_was_written():
     assert recorded.executed(TOOLS) == session_from_json(V2)
 
 
-def test_worlds_without_their_logs():
+def test_worlds_without_their_logs() -> None:
     """Either version is read, its log not executed, and written as the world alone."""
     for text in (V1, V2):
         recorded = decode_as(text, WorldCodec().decode)
@@ -355,12 +359,12 @@ def test_worlds_without_their_logs():
         assert world == WorldCodec().encode(recorded)
 
 
-def nested(levels):
+def nested(levels: int) -> Any:
     """Nest arrays to a depth."""
     return json.loads("[" * levels + "]" * levels)
 
 
-def test_worlds_and_arguments_have_the_full_depth():
+def test_worlds_and_arguments_have_the_full_depth() -> None:
     """The depth limit counts for each world and each arguments alone."""
     deep = nested(MAX_DEPTH - 1)
     session = Session(Environment.of({"a": deep})).step("nope", {"a": deep})
@@ -379,7 +383,9 @@ def test_worlds_and_arguments_have_the_full_depth():
         (("log", 0), "$.log[0]"),
     ],
 )
-def test_what_is_nested_too_deeply_is_refused_with_its_place(path, shown):
+def test_what_is_nested_too_deeply_is_refused_with_its_place(
+    path: tuple[int | str, ...], shown: str
+) -> None:
     """No part is read that could not be written again."""
     deep = nested(MAX_DEPTH + 1)
     with pytest.raises(DecodeError) as caught:
@@ -390,7 +396,7 @@ def test_what_is_nested_too_deeply_is_refused_with_its_place(path, shown):
 
 
 @pytest.mark.parametrize("number", [2**64, -(2**80), 10**400])
-def test_large_integers_are_exact(number):
+def test_large_integers_are_exact(number: int) -> None:
     """Numbers beyond 64 bits survive in worlds and in arguments."""
     session = Session(Environment.of({"n": number})).step("nope", {"n": number})
     data = session_to_json(session)
@@ -401,7 +407,7 @@ def test_large_integers_are_exact(number):
     assert number == back.log[0].call.arguments["n"] == back.seed.document["n"]
 
 
-def test_halves_of_a_character():
+def test_halves_of_a_character() -> None:
     """Halves that a text puts side by side are one character in storage."""
     halves = "\ud83d" + "\ude00"
     session = Session(Environment.of({})).step(halves, {halves: halves})

@@ -6,6 +6,7 @@ import copy
 import pickle
 
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -29,9 +30,11 @@ from ipistate import (
     session_from_json,
     session_to_json,
 )
+from ipistate.kernel import JsonObject
 from ipistate.sessions import UnloggedSession
 from ipistate.sessions.session import execute
 from ipistate.testing import json_names, scenarios, tool_calls
+from ipistate.testing.scenario import Scenario
 from ipistate.tools import RECORDS, TOOLS, table_of, tool
 
 
@@ -46,19 +49,21 @@ READ = ("get_patient_record", {"patient_id": "P-1"})
 BAD = ("get_patient_record", {"patient": "P-1"})
 
 
-def clinic():
+def clinic() -> Session:
     """Begin a session in a small clinic."""
     return Session(Environment.of(CLINIC))
 
 
-def after(session, calls):
+def after(session: Session, calls: list[ToolCall] | tuple[ToolCall, ...]) -> Session:
     """Make calls one after another."""
     for call in calls:
         session = session.step(call.name, call.arguments)
     return session
 
 
-def texts(session):
+def texts(
+    session: Session,
+) -> tuple[list[tuple[str, bytes, str, ToolError | None]], list[bytes]]:
     """Return all that a session shows, as text."""
     return [
         (step.call.name, encode(step.call.arguments), step.output, step.error)
@@ -67,7 +72,7 @@ def texts(session):
 
 
 @st.composite
-def sessions(draw):
+def sessions(draw: st.DrawFn) -> Session:
     """Sessions of some calls, a few of them made under a key."""
     scenario = draw(scenarios(HR))
     session = Session(scenario.environment)
@@ -80,7 +85,7 @@ def sessions(draw):
 
 
 @given(scenarios(HR))
-def test_steps_are_the_transitions(scenario):
+def test_steps_are_the_transitions(scenario: Scenario) -> None:
     """The log has the reply and the world of each call, as ``replay`` gives them."""
     session = after(Session(scenario.environment), scenario.calls)
     done = [*replay(scenario.environment, scenario.calls)]
@@ -96,7 +101,9 @@ def test_steps_are_the_transitions(scenario):
 
 
 @given(sessions(), st.data())
-def test_at_is_a_replay_of_the_first_calls(session, data):
+def test_at_is_a_replay_of_the_first_calls(
+    session: Session, data: st.DataObject
+) -> None:
     """``at(k)`` is the session in which only the first k calls were made."""
     position = data.draw(st.integers(0, len(session.log)))
     calls = [step.call for step in session.log[:position]]
@@ -109,7 +116,7 @@ def test_at_is_a_replay_of_the_first_calls(session, data):
 
 
 @given(sessions())
-def test_history_visits_every_moment(session):
+def test_history_visits_every_moment(session: Session) -> None:
     """The history goes from the seed to now, and shares every world and step."""
     moments = [*session.history()]
 
@@ -122,7 +129,7 @@ def test_history_visits_every_moment(session):
 
 
 @given(sessions(), st.data())
-def test_operations_leave_the_session(session, data):
+def test_operations_leave_the_session(session: Session, data: st.DataObject) -> None:
     """Nothing that is asked of a session changes it."""
     before = texts(session)
     call = data.draw(tool_calls(session.environment))
@@ -137,7 +144,9 @@ def test_operations_leave_the_session(session, data):
 
 
 @given(sessions(), st.booleans(), st.data())
-def test_forks_are_independent(session, stored, data):
+def test_forks_are_independent(
+    session: Session, stored: bool, data: st.DataObject
+) -> None:
     """Two forks go on as if each were alone, through a checkpoint as well."""
     one, other = session.fork(2)
     if stored:
@@ -155,7 +164,7 @@ def test_forks_are_independent(session, stored, data):
     assert before == texts(session)
 
 
-def test_a_fork_copies_nothing():
+def test_a_fork_copies_nothing() -> None:
     """A fork is the value itself, however large it is."""
     session = clinic().step(*NOTE)
 
@@ -163,7 +172,7 @@ def test_a_fork_copies_nothing():
     assert () == session.fork(0)
 
 
-def test_worlds_share_what_did_not_change():
+def test_worlds_share_what_did_not_change() -> None:
     """A step costs what it changes; a reading call costs no world at all."""
     session = clinic().step(*READ).step(*NOTE)
     seed, read, noted = (world.document for world in session.worlds)
@@ -174,7 +183,7 @@ def test_worlds_share_what_did_not_change():
 
 
 @given(scenarios(HR), json_names())
-def test_once_makes_a_call_at_most_once(scenario, key):
+def test_once_makes_a_call_at_most_once(scenario: Scenario, key: str) -> None:
     """The same call under a key that was used gives the recorded step."""
     call = scenario.calls[0]
     session = after(Session(scenario.environment), scenario.calls)
@@ -192,20 +201,21 @@ def test_once_makes_a_call_at_most_once(scenario, key):
 
 
 @pytest.mark.parametrize("arguments", [[1], None, "{}", 5])
-def test_arguments_are_an_object(arguments):
+def test_arguments_are_an_object(arguments: Any) -> None:
     """What no log can hold is refused before it is executed."""
     for made in (clinic().step, partial(clinic().once, "k")):
         with pytest.raises(SchemaError, match="arguments are an object"):
             made("get_patient_record", arguments)
 
 
-def test_a_refused_call_leaves_its_key_unused():
+def test_a_refused_call_leaves_its_key_unused() -> None:
     """After a refusal the key may be used for a call that is put right."""
     session, refused = clinic().once("k", *BAD)
     session, unknown = session.once("k", "get_patient_recrod", READ[1])
     session, done = session.once("k", *READ)
 
     assert [None, None, "k"] == [step.key for step in session.log]
+    assert refused.error is not None
     assert ("TypeError", None) == (refused.error.type, unknown.error)
     assert clinic().step(*READ).log[-1].output == done.output
 
@@ -218,7 +228,7 @@ def test_a_refused_call_leaves_its_key_unused():
         ("get_patient_record", {"patient_id": "P-1", "x": None}),
     ],
 )
-def test_a_key_is_for_one_call(name, arguments):
+def test_a_key_is_for_one_call(name: str, arguments: dict[str, Any]) -> None:
     """Another tool or other arguments under a key that was used are refused."""
     session, _ = clinic().once("k", *READ)
 
@@ -229,7 +239,7 @@ def test_a_key_is_for_one_call(name, arguments):
 
 
 @pytest.mark.parametrize("number", [1.0, True])
-def test_a_key_tells_kinds_of_numbers_apart(number):
+def test_a_key_tells_kinds_of_numbers_apart(number: bool | float) -> None:
     """Arguments are compared as text, not by ``==``."""
     session, _ = clinic().once("k", "get_patient_record", {"patient_id": 1})
 
@@ -237,7 +247,7 @@ def test_a_key_tells_kinds_of_numbers_apart(number):
         session.once("k", "get_patient_record", {"patient_id": number})
 
 
-def test_a_key_is_the_same_after_storage():
+def test_a_key_is_the_same_after_storage() -> None:
     """Two halves of a character are one key with it, before and after a checkpoint."""
     session, step = clinic().once("\ud83d\ude00", *READ)
 
@@ -246,7 +256,7 @@ def test_a_key_is_the_same_after_storage():
         assert kept.once("\ud83d\ude00", *READ) == (kept, step)
 
 
-def test_a_rewound_call_frees_its_key():
+def test_a_rewound_call_frees_its_key() -> None:
     """A key belongs to the log, so taking the call back takes it back, too."""
     session, _ = clinic().once("k", *READ)
 
@@ -254,7 +264,7 @@ def test_a_rewound_call_frees_its_key():
 
 
 @pytest.mark.parametrize("back", [-1, 2, 99])
-def test_moments_outside_of_the_history(back):
+def test_moments_outside_of_the_history(back: int) -> None:
     """There is nothing before the seed and nothing after now."""
     session = clinic().step(*READ)
 
@@ -265,16 +275,16 @@ def test_moments_outside_of_the_history(back):
         assert isinstance(caught.value, IndexError)
 
 
-def test_arguments_are_json():
+def test_arguments_are_json() -> None:
     """What no model can send is the caller's error, and nothing is logged."""
     with pytest.raises(EncodeError):
         clinic().step("get_patient_record", {"patient_id": {1}})
 
 
-def test_a_table_of_tools_of_ones_own():
+def test_a_table_of_tools_of_ones_own() -> None:
     """Steps go to the tools that are given, and only to those."""
 
-    def shout(world, text):
+    def shout(world: JsonObject, text: str) -> tuple[JsonObject, str]:
         """Answer loudly."""
         return world, text.upper()
 
@@ -287,7 +297,7 @@ def test_a_table_of_tools_of_ones_own():
 
 
 @given(scenarios(HR))
-def test_execute_notes_what_the_call_did(scenario):
+def test_execute_notes_what_the_call_did(scenario: Scenario) -> None:
     """A step is a transition with its call; the key stays if the call was made."""
     call = scenario.calls[0]
     step = execute(scenario.environment, call, "k", tools=TOOLS)
@@ -298,7 +308,7 @@ def test_execute_notes_what_the_call_did(scenario):
     assert (done.error is None and call.name in TOOLS) == (step.key == "k")
 
 
-def test_seed_digest_names_the_task():
+def test_seed_digest_names_the_task() -> None:
     """Equal seeds have equal digests, whatever happened since."""
     session = clinic()
 
@@ -312,7 +322,9 @@ def test_seed_digest_names_the_task():
 
 
 @given(sessions(), st.integers(0, pickle.HIGHEST_PROTOCOL))
-def test_pickling_keeps_worlds_and_what_they_share(session, protocol):
+def test_pickling_keeps_worlds_and_what_they_share(
+    session: Session, protocol: int
+) -> None:
     """A session that went to another process is the same one."""
     assert session.seed_digest
     back = pickle.loads(pickle.dumps(session, protocol))
@@ -323,19 +335,19 @@ def test_pickling_keeps_worlds_and_what_they_share(session, protocol):
     assert shared(session) == shared(back)
 
 
-def shared(session):
+def shared(session: Session) -> list[set[str]]:
     """Name, for each step, the collections that it left as they were."""
     pairs = zip(session.worlds, session.worlds[1:], strict=False)
     return [common(one.document, other.document) for one, other in pairs]
 
 
-def common(one, other):
+def common(one: JsonObject, other: JsonObject) -> set[str]:
     """Name the members that are one object in both."""
     containers = {n for n, part in one.items() if isinstance(part, dict | list)}
     return {name for name in containers if one[name] is other.get(name)}
 
 
-def test_the_pickle_of_a_long_session_is_what_changed():
+def test_the_pickle_of_a_long_session_is_what_changed() -> None:
     """A thousand steps in a world of 50 kB are a few bytes each, not 50 MB."""
     rows = {f"P-{n}": {"name": f"{n} " * 150, "chart_notes": ""} for n in range(110)}
     session = Session(Environment.of({"patients": rows}))
@@ -348,7 +360,7 @@ def test_the_pickle_of_a_long_session_is_what_changed():
     assert len(pickle.dumps(session)) < 40 * one
 
 
-def test_copies_are_the_session():
+def test_copies_are_the_session() -> None:
     """Copying a session copies no world."""
     session = clinic().step(*NOTE)
 
@@ -358,7 +370,7 @@ def test_copies_are_the_session():
         assert hash(session) == hash(copied)
 
 
-def test_a_refusal_is_in_the_log():
+def test_a_refusal_is_in_the_log() -> None:
     """The log has every call that was made, refused ones with their error."""
     (step,) = clinic().step(*BAD).log
 
@@ -372,7 +384,7 @@ def test_a_refusal_is_in_the_log():
 
 
 @given(scenarios(HR))
-def test_an_unlogged_session_has_the_worlds_of_a_logged_one(scenario):
+def test_an_unlogged_session_has_the_worlds_of_a_logged_one(scenario: Scenario) -> None:
     """Calls answer and do the same; only the log is missing."""
     logged = Session(scenario.environment)
     unlogged = UnloggedSession(scenario.environment)
@@ -388,7 +400,7 @@ def test_an_unlogged_session_has_the_worlds_of_a_logged_one(scenario):
         assert UnloggedSession is type(stepped)
 
 
-def test_a_session_says_whether_it_is_logged():
+def test_a_session_says_whether_it_is_logged() -> None:
     """An unlogged one is never equal to a logged one."""
     world = Environment.of({})
 

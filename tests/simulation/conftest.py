@@ -1,4 +1,4 @@
-"""Makes the simulator's modules importable, as they are for ``run.py``."""
+"""Makes the simulator's modules importable, as they are for ``simulate.py``."""
 
 import sys
 

@@ -1,6 +1,11 @@
 """Short scripts: Hypothesis looks for the shortest one that breaks a rule."""
 
+from __future__ import annotations
+
 import re
+
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -39,7 +44,7 @@ DEADLINES = st.sampled_from([30.0, 30.0, 5.0, 0.0])
 PLACES = st.integers(0, 20)
 
 
-def some(name):
+def some(name: str) -> Callable[..., Any]:
     """Allow a rule while the process has some of these."""
     return precondition(lambda self: getattr(self.stage.process, name))
 
@@ -47,13 +52,13 @@ def some(name):
 class Scripts(RuleBasedStateMachine):
     """Everything that can happen, one thing at a time."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         """Start with a fresh process and an empty disk."""
         super().__init__()
         self.stage = Stage()
 
     @initialize()
-    def begin(self):
+    def begin(self) -> None:
         """Two sessions live, each with an effect."""
         for session, episode in [("s0", "r0"), ("s1", "r1")]:
             self.seed(session, episode)
@@ -64,7 +69,7 @@ class Scripts(RuleBasedStateMachine):
     # -- data
 
     @rule(session=SESSIONS, episode=st.none() | EPISODES)
-    def seed(self, session, episode):
+    def seed(self, session: str, episode: str | None) -> None:
         """A seed arrives."""
         self.stage.request(Kind.SEED, session, episode)
 
@@ -74,20 +79,22 @@ class Scripts(RuleBasedStateMachine):
         episode=st.none() | EPISODES,
         outcome=st.sampled_from([200, 200, 422, 500, None]),
     )
-    def ask(self, kind, session, episode, outcome):
+    def ask(
+        self, kind: Kind, session: str, episode: str | None, outcome: int | None
+    ) -> None:
         """A request arrives."""
         self.stage.request(kind, session, episode, outcome)
 
     @some("waiting")
     @rule(place=PLACES)
-    def leave(self, place):
+    def leave(self, place: int) -> None:
         """The client of a waiting request goes away."""
         waiting = sorted(self.stage.process.waiting)
         self.stage.leave(waiting[place % len(waiting)])
 
     @some("running")
     @rule(place=PLACES)
-    def break_off(self, place):
+    def break_off(self, place: int) -> None:
         """The client of a running request goes away."""
         running = sorted(self.stage.process.running)
         self.stage.leave(running[place % len(running)])
@@ -95,51 +102,55 @@ class Scripts(RuleBasedStateMachine):
     # -- control
 
     @rule(name=NAMES, deadline=DEADLINES)
-    def prepare(self, name, deadline):
+    def prepare(self, name: str, deadline: float) -> None:
         """A prepare arrives."""
         self.stage.call(PrepareBody, name, deadline)
 
     @rule(name=NAMES, deadline=DEADLINES)
-    def renew(self, name, deadline):
+    def renew(self, name: str, deadline: float) -> None:
         """A renew arrives."""
         self.stage.call(RenewBody, name, deadline)
 
     @rule(name=NAMES, directory=DIRECTORIES, scope=SCOPES, deadline=DEADLINES)
-    def commit(self, name, directory, scope, deadline):
+    def commit(
+        self, name: str, directory: str, scope: list[str] | None, deadline: float
+    ) -> None:
         """A commit arrives."""
         members = {"checkpoint_dir": directory, "episode_ids": scope}
         self.stage.call(CommitBody, name, deadline, **members)
 
     @rule(name=NAMES, directory=DIRECTORIES, scope=SCOPES, deadline=DEADLINES)
-    def restore(self, name, directory, scope, deadline):
+    def restore(
+        self, name: str, directory: str, scope: list[str] | None, deadline: float
+    ) -> None:
         """A restore arrives."""
         members = {"checkpoint_dir": directory, "episode_ids": scope or []}
         self.stage.call(RestoreBody, name, deadline, **members)
 
     @rule(name=NAMES, deadline=DEADLINES)
-    def resume(self, name, deadline):
+    def resume(self, name: str, deadline: float) -> None:
         """A resume arrives."""
         self.stage.call(ResumeBody, name, deadline)
 
     @rule(name=NAMES, episodes=st.lists(EPISODES, min_size=1), deadline=DEADLINES)
-    def retire(self, name, episodes, deadline):
+    def retire(self, name: str, episodes: list[str], deadline: float) -> None:
         """A retire arrives."""
         self.stage.call(RetireBody, name, deadline, episode_ids=episodes)
 
     @rule(name=NAMES, rollout=ROLLOUTS, deadline=DEADLINES)
-    def forget(self, name, rollout, deadline):
+    def forget(self, name: str, rollout: str, deadline: float) -> None:
         """A forget arrives."""
         self.stage.call(ForgetBody, name, deadline, rollout_ids=(rollout,))
 
     @some("calls")
     @rule(place=PLACES)
-    def drop(self, place):
+    def drop(self, place: int) -> None:
         """The caller of a control call goes away."""
         calls = sorted(self.stage.process.calls)
         self.stage.drop(calls[place % len(calls)])
 
     @rule(name=NAMES, directory=DIRECTORIES, scope=SCOPES)
-    def checkpoint(self, name, directory, scope):
+    def checkpoint(self, name: str, directory: str, scope: list[str] | None) -> None:
         """A controller takes a checkpoint, if nothing is in its way."""
         self.stage.finish()
         self.prepare(name, 30.0)
@@ -147,7 +158,7 @@ class Scripts(RuleBasedStateMachine):
 
     @precondition(lambda self: self.stage.disk.directories)
     @rule(name=NAMES, place=PLACES, resumes=st.booleans())
-    def start_over(self, name, place, resumes):
+    def start_over(self, name: str, place: int, resumes: bool) -> None:
         """A fresh process restores all that it finds."""
         self.crash(is_lost=False)
         directories = sorted(self.stage.disk.directories)
@@ -163,52 +174,52 @@ class Scripts(RuleBasedStateMachine):
 
     @precondition(lambda self: self.stage.pending)
     @rule(place=PLACES)
-    def happen(self, place):
+    def happen(self, place: int) -> None:
         """Something that is under way goes on by a step."""
         self.stage.happen(place)
 
     @rule()
-    def finish(self):
+    def finish(self) -> None:
         """Everything under way comes to its end."""
         self.stage.finish()
 
     @rule(seconds=st.sampled_from([1.0, 5.0, 60.0]), is_late=st.booleans())
-    def pass_time(self, seconds, is_late):
+    def pass_time(self, seconds: float, is_late: bool) -> None:
         """Time passes; the timer may be late."""
         self.stage.pass_time(seconds, is_late)
 
     @precondition(lambda self: self.stage.timer is not None)
     @rule()
-    def tick(self):
+    def tick(self) -> None:
         """The timer fires, perhaps too early."""
         self.stage.tick()
 
     @rule()
-    def fail(self):
+    def fail(self) -> None:
         """The next step on the disk fails."""
         self.stage.is_failing = True
 
     @rule(is_quick=st.booleans())
-    def hesitate(self, is_quick):
+    def hesitate(self, is_quick: bool) -> None:
         """Worlds are dropped at once, or slowly."""
         self.stage.is_quick = is_quick
 
     @rule(is_lost=st.booleans())
-    def crash(self, is_lost):
+    def crash(self, is_lost: bool) -> None:
         """The process dies, and what was not synced may be lost."""
         self.stage.crash(is_lost)
 
     @rule(actions=st.integers(0, 4))
-    def light(self, actions):
+    def light(self, actions: int) -> None:
         """The process will die between two actions."""
         self.stage.fuse = actions
 
-    def teardown(self):
+    def teardown(self) -> None:
         """Nobody is left waiting, whatever happened before."""
         self.stage.rest()
 
 
-def test_scripts_keep_every_invariant():
+def test_scripts_keep_every_invariant() -> None:
     """No short script breaks a rule."""
     run_state_machine_as_test(Scripts, settings=settings(stateful_step_count=60))
 
@@ -216,7 +227,7 @@ def test_scripts_keep_every_invariant():
 # -- scripts that once broke a rule
 
 
-def test_who_leaves_after_an_overdue_lease_is_gone():
+def test_who_leaves_after_an_overdue_lease_is_gone() -> None:
     """A waiting client that leaves is not let in by the lease that runs out with it."""
     stage = Stage()
     stage.call(PrepareBody, "c0")
@@ -229,7 +240,7 @@ def test_who_leaves_after_an_overdue_lease_is_gone():
     assert "idle" == stage.process.phase
 
 
-def test_a_caller_that_leaves_late_gets_no_reply():
+def test_a_caller_that_leaves_late_gets_no_reply() -> None:
     """A waiting prepare whose caller leaves is not answered by its deadline."""
     stage = Stage()
     stage.request(Kind.TOOL)
@@ -242,7 +253,7 @@ def test_a_caller_that_leaves_late_gets_no_reply():
     assert "idle" == stage.process.phase
 
 
-def test_a_session_that_is_being_freed_keeps_its_name():
+def test_a_session_that_is_being_freed_keeps_its_name() -> None:
     """A close does not end the wait: a restored session would be freed instead."""
     stage = Stage()
     stage.request(Kind.SEED, "s", "r0")
@@ -271,7 +282,7 @@ def test_a_session_that_is_being_freed_keeps_its_name():
         "ready while requests run",
     ],
 )
-def test_a_fault_is_shown_by_a_short_script(name):
+def test_a_fault_is_shown_by_a_short_script(name: str) -> None:
     """Hypothesis boils a failure down to a handful of steps."""
     hunt = settings(
         max_examples=2_000,

@@ -1,5 +1,7 @@
 """Whole schedules: everything at once, in virtual time, from one seed."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
@@ -50,9 +52,9 @@ HAPPENS = [
 ]
 
 
-def run(events, seed=1):
+def run(events: int, seed: int = 1) -> Counter[str]:
     """Run schedules one after the other; returns how many of what happened."""
-    tally = Counter()
+    tally: Counter[str] = Counter()
     while tally["events"] < events:
         simulation = Simulation(seed)
         tally += simulation.run()
@@ -61,14 +63,14 @@ def run(events, seed=1):
     return tally
 
 
-def test_schedules_keep_every_invariant():
+def test_schedules_keep_every_invariant() -> None:
     """No schedule of requests, calls, faults and crashes breaks a rule."""
     tally = run(EVENTS)
 
     assert [] == [name for name in HAPPENS if not tally[name]]
 
 
-def test_a_seed_reproduces_a_run():
+def test_a_seed_reproduces_a_run() -> None:
     """The same seed gives the same run, another seed another one."""
     first, again, other = (Simulation(seed, 1_000) for seed in (5, 5, 6))
 
@@ -76,7 +78,7 @@ def test_a_seed_reproduces_a_run():
     assert first.digest == again.digest != other.digest
 
 
-def test_a_run_does_not_depend_on_hashing():
+def test_a_run_does_not_depend_on_hashing() -> None:
     """The order of sets of strings, new in every process, decides nothing."""
     text = "import simulator.simulation as s; r = s.Simulation(7); r.run(); print(r.digest)"
 
@@ -95,7 +97,7 @@ def test_a_run_does_not_depend_on_hashing():
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_found(name):
+def test_a_fault_is_found(name: str) -> None:
     """A machine with one broken line does not get through."""
     with FAULTS[name].injected(), pytest.raises(Violation):
         run(BUDGET)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import stat
 
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from ipistate.storage.atomic_file import AtomicFile, write_atomically
 
 
-def names(directory):
+def names(directory: Path) -> list[str]:
     """Return what is in a directory."""
     return sorted(one.name for one in directory.iterdir())
 
 
-def test_the_older_file_stays_until_the_new_one_is_published(tmp_path):
+def test_the_older_file_stays_until_the_new_one_is_published(tmp_path: Path) -> None:
     """Before ``publish`` a reader finds the older content, afterwards the new one."""
     path = tmp_path / "page"
     path.write_bytes(b"old")
@@ -29,7 +30,7 @@ def test_the_older_file_stays_until_the_new_one_is_published(tmp_path):
     assert ["page"] == names(tmp_path)
 
 
-def test_discarding_leaves_nothing(tmp_path):
+def test_discarding_leaves_nothing(tmp_path: Path) -> None:
     """What was not published is gone; what was published stays."""
     (tmp_path / "page").write_bytes(b"old")
     file = AtomicFile(tmp_path / "page")
@@ -42,9 +43,11 @@ def test_discarding_leaves_nothing(tmp_path):
     assert b"whole" == (tmp_path / "other").read_bytes()
 
 
-def test_the_content_is_on_the_disk_before_the_name(tmp_path, monkeypatch):
+def test_the_content_is_on_the_disk_before_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The file is synced, then renamed, then the directory is synced."""
-    steps = []
+    steps: list[str] = []
     monkeypatch.setattr("os.fsync", lambda _: steps.append("sync"))
     monkeypatch.setattr(
         Path, "replace", lambda *_: steps.append("rename"), raising=True
@@ -54,10 +57,12 @@ def test_the_content_is_on_the_disk_before_the_name(tmp_path, monkeypatch):
     assert ["sync", "rename", "sync"] == steps
 
 
-def test_a_failure_keeps_the_older_file(tmp_path, monkeypatch):
+def test_a_failure_keeps_the_older_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A disk that is full when the content is brought to it changes nothing."""
 
-    def full(_):
+    def full(_: int) -> NoReturn:
         raise OSError(28, "No space left on device")
 
     (tmp_path / "page").write_bytes(b"old")
@@ -69,10 +74,12 @@ def test_a_failure_keeps_the_older_file(tmp_path, monkeypatch):
     assert ["page"] == names(tmp_path)
 
 
-def test_a_closed_directory_is_no_failure(tmp_path, monkeypatch):
+def test_a_closed_directory_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file has its name even where its directory cannot be synced by us."""
 
-    def closed(_):
+    def closed(_: Path) -> NoReturn:
         raise PermissionError
 
     monkeypatch.setattr("ipistate.storage.atomic_file.sync_directory", closed)
@@ -81,7 +88,7 @@ def test_a_closed_directory_is_no_failure(tmp_path, monkeypatch):
     assert b"new" == (tmp_path / "page").read_bytes()
 
 
-def test_links_are_followed(tmp_path):
+def test_links_are_followed(tmp_path: Path) -> None:
     """A symbolic link stays one, and its target has the new content."""
     (tmp_path / "target").write_bytes(b"old")
     (tmp_path / "link").symlink_to(tmp_path / "target")
@@ -91,7 +98,7 @@ def test_links_are_followed(tmp_path):
     assert b"new" == (tmp_path / "target").read_bytes()
 
 
-def test_a_device_is_written_to(tmp_path):
+def test_a_device_is_written_to(tmp_path: Path) -> None:
     """A device is never replaced, not even behind a link, and not removed."""
     (tmp_path / "null").symlink_to("/dev/null")
     write_atomically(tmp_path / "null", b"gone")
@@ -102,7 +109,7 @@ def test_a_device_is_written_to(tmp_path):
     assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
 
 
-def test_a_directory_is_no_file(tmp_path):
+def test_a_directory_is_no_file(tmp_path: Path) -> None:
     """A directory cannot be replaced by a file."""
     with pytest.raises(IsADirectoryError):
         AtomicFile(tmp_path)

@@ -1,20 +1,31 @@
 """Checkpoint directories: whole or not there, whatever fails (section 4)."""
 
+from __future__ import annotations
+
 import errno
 import hashlib
 import json
 import os
 import stat
 
+from collections.abc import Callable, Iterator
+from io import BufferedWriter
 from pathlib import Path
 from threading import Barrier, Thread
+from typing import Any, Literal, Self
 
 import pytest
 
 from ipistate.errors import CheckpointError
 from ipistate.kernel.environment import Environment
 from ipistate.protocol.episode import EpisodeId
-from ipistate.protocol.records import EncodedStates, SessionRecord, record_line
+from ipistate.protocol.records import (
+    EncodedStates,
+    Manifest,
+    Restorable,
+    SessionRecord,
+    record_line,
+)
 from ipistate.sessions.state import EnvironmentCodec
 from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
 
@@ -37,7 +48,7 @@ EXAMPLE_MANIFEST = f"""{{
 }}"""
 
 
-def records_of(*worlds):
+def records_of(*worlds: dict[str, Any]) -> list[SessionRecord]:
     """Make one record for each world."""
     return [
         SessionRecord(EpisodeId(f"r{n}"), f"s{n}", Environment.of(world))
@@ -48,34 +59,45 @@ def records_of(*worlds):
 RECORDS = records_of({"a": 1}, {"b": "a\u2028b\u0085c"}, {"c": -0.0})
 
 
-def lines_of(records):
+def lines_of(records: list[SessionRecord]) -> Iterator[Any]:
     """Write the lines of records."""
     return EncodedStates(CODEC).lines(records)
 
 
 @pytest.fixture
-def directory(tmp_path):
+def directory(tmp_path: Path) -> CheckpointDirectory:
     """Return the participant's directory below a temporary one."""
     return CheckpointDirectory(tmp_path, "ipi")
 
 
 @pytest.fixture
-def files(tmp_path):
+def files(tmp_path: Path) -> Callable[..., list[str]]:
     """Return a function that lists the participant's files."""
 
-    def listed():
+    def listed() -> list[str]:
         path = tmp_path / "gym" / "resources" / "ipi"
         return sorted(p.name for p in path.iterdir()) if path.exists() else []
 
     return listed
 
 
-def write(directory, records=RECORDS, checkpoint_id="c1", stop=None):
+def write(
+    directory: CheckpointDirectory,
+    records: list[SessionRecord] = RECORDS,
+    checkpoint_id: str = "c1",
+    stop: StopFlag | None = None,
+) -> Manifest:
     """Write a checkpoint."""
     return directory.write(checkpoint_id, lines_of(records), stop or StopFlag())
 
 
-def refusal(call, *arguments, **options):
+def world_of(record: SessionRecord) -> Environment:
+    """Return the state of a record, which is a world here."""
+    assert isinstance(record.state, Environment)
+    return record.state
+
+
+def refusal(call: Callable[..., Any], *arguments: object, **options: object) -> str:
     """Call, and return the message of the refusal."""
     with pytest.raises(CheckpointError) as caught:
         call(*arguments, **options)
@@ -83,12 +105,14 @@ def refusal(call, *arguments, **options):
     return caught.value.message
 
 
-def texts(restorable):
+def texts(restorable: Restorable) -> list[bytes]:
     """Write what was read as lines again."""
-    return [record_line(r, CODEC.encode(r.state)) for r in restorable.records]
+    return [record_line(r, CODEC.encode(world_of(r))) for r in restorable.records]
 
 
-def place_example(tmp_path, name=f"records-{EXAMPLE_DIGEST}.jsonl"):
+def place_example(
+    tmp_path: Path, name: str = f"records-{EXAMPLE_DIGEST}.jsonl"
+) -> Path:
     """Write the specification's example literally."""
     path = tmp_path / "gym" / "resources" / "ipi"
     path.mkdir(parents=True)
@@ -97,7 +121,9 @@ def place_example(tmp_path, name=f"records-{EXAMPLE_DIGEST}.jsonl"):
     return path
 
 
-def test_the_example_of_the_specification_is_read(directory, tmp_path):
+def test_the_example_of_the_specification_is_read(
+    directory: CheckpointDirectory, tmp_path: Path
+) -> None:
     """The example of section 4, written literally, restores."""
     place_example(tmp_path)
 
@@ -109,10 +135,12 @@ def test_the_example_of_the_specification_is_read(directory, tmp_path):
         record.episode_id for record in found.records
     ]
     note = '{"candidates":{"C-4552":{"status":"Applied"}},"note":"café"}'
-    assert note.encode() == found.records[1].state.to_json()
+    assert note.encode() == world_of(found.records[1]).to_json()
 
 
-def test_the_scope_filters_what_is_kept(directory, tmp_path):
+def test_the_scope_filters_what_is_kept(
+    directory: CheckpointDirectory, tmp_path: Path
+) -> None:
     """Only records of the scope are kept; an episode without one is no error."""
     place_example(tmp_path)
 
@@ -123,7 +151,7 @@ def test_the_scope_filters_what_is_kept(directory, tmp_path):
     assert () == directory.read(CODEC, []).records
 
 
-def test_b25_what_was_written_is_read_back(directory):
+def test_b25_what_was_written_is_read_back(directory: CheckpointDirectory) -> None:
     """Line separators inside strings cut no record."""
     manifest = write(directory)
 
@@ -133,7 +161,9 @@ def test_b25_what_was_written_is_read_back(directory):
     assert list(lines_of(RECORDS)) == texts(found)
 
 
-def test_the_files_have_their_names_modes_and_digest(directory, tmp_path, files):
+def test_the_files_have_their_names_modes_and_digest(
+    directory: CheckpointDirectory, tmp_path: Path, files: Callable[..., list[str]]
+) -> None:
     """The records file is named by its digest; both files are the owner's alone."""
     manifest = write(directory)
 
@@ -145,7 +175,9 @@ def test_the_files_have_their_names_modes_and_digest(directory, tmp_path, files)
     assert {0o600} == {stat.S_IMODE((path / name).stat().st_mode) for name in files()}
 
 
-def test_a_reader_of_lines_and_json_alone_understands_the_file(directory, tmp_path):
+def test_a_reader_of_lines_and_json_alone_understands_the_file(
+    directory: CheckpointDirectory, tmp_path: Path
+) -> None:
     """The format needs no code of ours: lines of JSON, a digest, a count."""
     manifest = write(directory)
 
@@ -157,7 +189,9 @@ def test_a_reader_of_lines_and_json_alone_understands_the_file(directory, tmp_pa
     assert {"b": "a\u2028b\u0085c"} == rows[1]["state"]["environment"]
 
 
-def test_a_checkpoint_without_records_is_a_checkpoint(directory):
+def test_a_checkpoint_without_records_is_a_checkpoint(
+    directory: CheckpointDirectory,
+) -> None:
     """A participant with nothing to store writes an empty file."""
     manifest = write(directory, [])
 
@@ -168,7 +202,9 @@ def test_a_checkpoint_without_records_is_a_checkpoint(directory):
     assert () == directory.read(CODEC).records
 
 
-def test_the_same_commit_again_changes_nothing(directory, tmp_path, files):
+def test_the_same_commit_again_changes_nothing(
+    directory: CheckpointDirectory, tmp_path: Path, files: Callable[..., list[str]]
+) -> None:
     """Writing what is published already is answered with the published manifest."""
     path = tmp_path / "gym" / "resources" / "ipi" / "manifest.json"
     manifest = write(directory)
@@ -183,8 +219,11 @@ def test_the_same_commit_again_changes_nothing(directory, tmp_path, files):
     ("checkpoint_id", "records"), [("c2", RECORDS), ("c1", RECORDS[:1]), ("c2", [])]
 )
 def test_another_commit_leaves_the_published_one_alone(
-    directory, files, checkpoint_id, records
-):
+    directory: CheckpointDirectory,
+    files: Callable[..., list[str]],
+    checkpoint_id: str,
+    records: list[SessionRecord],
+) -> None:
     """A published manifest is never replaced, nor is the file it names removed."""
     manifest = write(directory)
 
@@ -197,8 +236,11 @@ def test_another_commit_leaves_the_published_one_alone(
 
 @pytest.mark.parametrize("published", [b"{", b"[]", b"{}"])
 def test_an_unreadable_manifest_is_not_replaced_either(
-    directory, tmp_path, files, published
-):
+    directory: CheckpointDirectory,
+    tmp_path: Path,
+    files: Callable[..., list[str]],
+    published: bytes,
+) -> None:
     """Whatever stands under the name stays there."""
     path = tmp_path / "gym" / "resources" / "ipi"
     path.mkdir(parents=True)
@@ -211,11 +253,13 @@ def test_an_unreadable_manifest_is_not_replaced_either(
 
 
 @pytest.mark.parametrize("racers", [4])
-def test_of_racing_writers_exactly_one_publishes(directory, files, racers):
+def test_of_racing_writers_exactly_one_publishes(
+    directory: CheckpointDirectory, files: Callable[..., list[str]], racers: int
+) -> None:
     """Writers of different checkpoints at one moment: one manifest, whole."""
     barrier, won, lost = Barrier(racers), [], []
 
-    def race(number):
+    def race(number: int) -> None:
         barrier.wait()
         try:
             won.append(write(directory, RECORDS[:number], f"c{number}"))
@@ -234,12 +278,14 @@ def test_of_racing_writers_exactly_one_publishes(directory, files, racers):
 
 
 def test_a_writer_that_is_overtaken_at_the_last_moment_gives_way(
-    directory, files, monkeypatch
-):
+    directory: CheckpointDirectory,
+    files: Callable[..., list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Between the check and the link another writer may publish."""
     link = os.link
 
-    def overtaken(*names):
+    def overtaken(*names: Path) -> None:
         monkeypatch.setattr(os, "link", link)
         write(directory, RECORDS[:1], "faster")
         link(*names)
@@ -256,25 +302,45 @@ def test_a_writer_that_is_overtaken_at_the_last_moment_gives_way(
 # -- faults -----------------------------------------------------------------------
 
 
-def test_every_sync_is_a_named_step(directory, monkeypatch):
+def test_every_sync_is_a_named_step(
+    directory: CheckpointDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Four parents of directories, the records, their name, the manifest, its name."""
-    synced, real = [], os.fsync
-    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(fd), real(fd)))
+    synced: list[int] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(descriptor)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
 
     write(directory)
 
     assert 8 == len(synced)
 
 
-def test_records_are_synced_before_the_manifest_is_linked(directory, monkeypatch):
+def noting(steps: list[str], name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that notes its name before it is called."""
+
+    def noted(*arguments: object) -> Any:
+        steps.append(name)
+        return real(*arguments)
+
+    return noted
+
+
+def test_records_are_synced_before_the_manifest_is_linked(
+    directory: CheckpointDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No manifest is visible whose records could be lost."""
-    steps = []
+    steps: list[str] = []
     for owner, name in ((os, "fsync"), (Path, "replace"), (os, "link")):
         real = getattr(owner, name)
         monkeypatch.setattr(
             owner,
             name,
-            lambda *a, real=real, name=name: (steps.append(name), real(*a))[1],
+            noting(steps, name, real),
         )
 
     write(directory)
@@ -285,36 +351,42 @@ def test_records_are_synced_before_the_manifest_is_linked(directory, monkeypatch
 class FullDisk:
     """A file on a disk that fills up."""
 
-    def __init__(self, file, room):
+    def __init__(self, file: BufferedWriter, room: int) -> None:
         """Wrap a file, leaving so much room."""
         self.file, self.room = file, room
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         """Open."""
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         """Close."""
         self.file.close()
 
-    def write(self, data):
+    def write(self, data: bytes) -> int:
         """Write while there is room."""
         self.room -= len(data)
         if self.room < 0:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return self.file.write(data)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Callable[..., Any]:
         """Be a file otherwise."""
-        return getattr(self.file, name)
+        member: Callable[..., Any] = getattr(self.file, name)
+        return member
 
 
 @pytest.mark.parametrize("room", [0, 10, 150, 400])
-def test_b40_a_full_disk_leaves_nothing_behind(directory, files, monkeypatch, room):
+def test_b40_a_full_disk_leaves_nothing_behind(
+    directory: CheckpointDirectory,
+    files: Callable[..., list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    room: int,
+) -> None:
     """ENOSPC in records or manifest: refused, no manifest, no temporary file."""
     real, left = os.fdopen, [room]
 
-    def fdopen(descriptor, mode):
+    def fdopen(descriptor: int, mode: Literal["wb"]) -> FullDisk:
         disk = FullDisk(real(descriptor, mode), left[0])
         left[0] = 0
         return disk
@@ -328,7 +400,7 @@ def test_b40_a_full_disk_leaves_nothing_behind(directory, files, monkeypatch, ro
     assert write(directory) == directory.read(CODEC).manifest
 
 
-def test_an_operating_system_error_names_its_file(tmp_path):
+def test_an_operating_system_error_names_its_file(tmp_path: Path) -> None:
     """A checkpoint directory that is a file is refused by name."""
     (tmp_path / "file").write_text("x")
     directory = CheckpointDirectory(tmp_path / "file", "ipi")
@@ -337,7 +409,7 @@ def test_an_operating_system_error_names_its_file(tmp_path):
     assert "no checkpoint here" in refusal(directory.read, CODEC)
 
 
-def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path):
+def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path: Path) -> None:
     """The last part of the path must be a directory, too."""
     (tmp_path / "gym" / "resources").mkdir(parents=True)
     (tmp_path / "gym" / "resources" / "ipi").write_text("x")
@@ -346,7 +418,7 @@ def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_directory_is_refused(tmp_path):
+def test_a_read_only_directory_is_refused(tmp_path: Path) -> None:
     """Without the right to write there is no checkpoint and no trace."""
     tmp_path.chmod(0o500)
     try:
@@ -358,7 +430,9 @@ def test_a_read_only_directory_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
-def test_paths_the_system_cannot_be_asked_for_are_refused(tmp_path, name):
+def test_paths_the_system_cannot_be_asked_for_are_refused(
+    tmp_path: Path, name: str
+) -> None:
     """A path with a null character is a refusal like any other."""
     directory = CheckpointDirectory(tmp_path / name, "ipi")
 
@@ -366,11 +440,13 @@ def test_paths_the_system_cannot_be_asked_for_are_refused(tmp_path, name):
     refusal(directory.read, CODEC)
 
 
-def test_a_record_that_cannot_be_written_refuses_the_commit(directory, files):
+def test_a_record_that_cannot_be_written_refuses_the_commit(
+    directory: CheckpointDirectory, files: Callable[..., list[str]]
+) -> None:
     """A state outside JSON fails the commit and leaves nothing."""
 
     class Broken(EnvironmentCodec):
-        def encode(self, state):
+        def encode(self, state: Environment) -> bytes:
             return Environment.of({"a": state, "b": object()}).to_json()
 
     lines = EncodedStates(Broken()).lines(RECORDS)
@@ -380,7 +456,7 @@ def test_a_record_that_cannot_be_written_refuses_the_commit(directory, files):
 
 
 @pytest.mark.parametrize("kind", ["../x", "", "a/b", "a\n", ".."])
-def test_unsafe_names_touch_no_file(tmp_path, kind):
+def test_unsafe_names_touch_no_file(tmp_path: Path, kind: str) -> None:
     """Check 1: kind and instance are names, never paths."""
     for directory in (
         CheckpointDirectory(tmp_path, "ipi", kind),
@@ -395,11 +471,13 @@ def test_unsafe_names_touch_no_file(tmp_path, kind):
 
 
 @pytest.mark.parametrize("after", range(len(RECORDS) + 1))
-def test_a_write_stopped_at_any_record_publishes_nothing(directory, files, after):
+def test_a_write_stopped_at_any_record_publishes_nothing(
+    directory: CheckpointDirectory, files: Callable[..., list[str]], after: int
+) -> None:
     """The flag is looked at before each record and before the publication."""
     stop = StopFlag()
 
-    def lines():
+    def lines() -> Iterator[bytes]:
         for number, line in enumerate(lines_of(RECORDS)):
             if number == after:
                 stop.stop()
@@ -411,11 +489,13 @@ def test_a_write_stopped_at_any_record_publishes_nothing(directory, files, after
     assert write(directory) == directory.read(CODEC).manifest
 
 
-def test_a_stop_waits_for_a_publication_that_is_running(directory, monkeypatch):
+def test_a_stop_waits_for_a_publication_that_is_running(
+    directory: CheckpointDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From the rename to the manifest the flag cannot be set."""
     stop, held, link = StopFlag(), [], os.link
 
-    def linking(*names):
+    def linking(*names: Path) -> None:
         held.append(stop._lock.acquire(blocking=False))
         link(*names)
 
@@ -432,20 +512,20 @@ def test_a_stop_waits_for_a_publication_that_is_running(directory, monkeypatch):
 # -- reading ----------------------------------------------------------------------
 
 
-def change_manifest(**changes):
+def change_manifest(**changes: Any) -> Callable[..., None]:
     """Change members of the manifest."""
 
-    def change(path):
+    def change(path: Path) -> None:
         file = path / "manifest.json"
         file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
     return change
 
 
-def rewrite(replace):
+def rewrite(replace: Callable[..., bytes]) -> Callable[..., None]:
     """Change the records file and give it a matching manifest."""
 
-    def change(path):
+    def change(path: Path) -> None:
         file = path / f"records-{EXAMPLE_DIGEST}.jsonl"
         data = replace(file.read_bytes())
         file.write_bytes(data)
@@ -455,22 +535,22 @@ def rewrite(replace):
     return change
 
 
-def damage(replace):
+def damage(replace: Callable[..., bytes]) -> Callable[..., None]:
     """Change the records file alone."""
 
-    def change(path):
+    def change(path: Path) -> None:
         file = path / f"records-{EXAMPLE_DIGEST}.jsonl"
         file.write_bytes(replace(file.read_bytes()))
 
     return change
 
 
-def unlink(name):
+def unlink(name: str) -> Callable[..., None]:
     """Remove a file."""
     return lambda path: (path / name).unlink()
 
 
-def put(data):
+def put(data: bytes) -> Callable[..., int]:
     """Write another manifest."""
     return lambda path: (path / "manifest.json").write_bytes(data)
 
@@ -513,21 +593,30 @@ CHECKS = {
 
 
 @pytest.mark.parametrize(("change", "part"), CHECKS.values(), ids=CHECKS)
-def test_each_check_of_the_reader_names_what_failed(directory, tmp_path, change, part):
+def test_each_check_of_the_reader_names_what_failed(
+    directory: CheckpointDirectory,
+    tmp_path: Path,
+    change: Callable[..., int | None],
+    part: str,
+) -> None:
     """Section 4.6: every damaged checkpoint is refused, saying where and why."""
     change(place_example(tmp_path))
 
     assert part in refusal(directory.read, CODEC)
 
 
-def test_checks_of_the_whole_file_hold_outside_the_scope(directory, tmp_path):
+def test_checks_of_the_whole_file_hold_outside_the_scope(
+    directory: CheckpointDirectory, tmp_path: Path
+) -> None:
     """A foreign record must parse and name its episode; the digest covers all."""
     rewrite(lambda d: d.replace(b'"ipi-9"', b'"-"'))(place_example(tmp_path))
 
     assert "line 2: $.episode_id" in refusal(directory.read, CODEC, [])
 
 
-def test_an_invalid_state_outside_the_scope_is_not_looked_at(directory, tmp_path):
+def test_an_invalid_state_outside_the_scope_is_not_looked_at(
+    directory: CheckpointDirectory, tmp_path: Path
+) -> None:
     """Only what is restored is validated as a state."""
     change, _ = CHECKS["9 a bad state"]
     change(place_example(tmp_path))
@@ -538,7 +627,9 @@ def test_an_invalid_state_outside_the_scope_is_not_looked_at(directory, tmp_path
 
 
 @pytest.mark.parametrize("cut", [1, 10, 200, 400])
-def test_b38_a_truncated_file_is_refused_by_its_digest(directory, tmp_path, cut):
+def test_b38_a_truncated_file_is_refused_by_its_digest(
+    directory: CheckpointDirectory, tmp_path: Path, cut: int
+) -> None:
     """However the file was cut, the refusal names it and the digest."""
     damage(lambda data: data[:-cut])(place_example(tmp_path))
 
@@ -548,7 +639,9 @@ def test_b38_a_truncated_file_is_refused_by_its_digest(directory, tmp_path, cut)
     assert "SHA-256" in message
 
 
-def test_temporary_files_are_not_mistaken_for_data(directory, tmp_path):
+def test_temporary_files_are_not_mistaken_for_data(
+    directory: CheckpointDirectory, tmp_path: Path
+) -> None:
     """What a killed writer left is no checkpoint, and a later commit may use it."""
     path = tmp_path / "gym" / "resources" / "ipi"
     path.mkdir(parents=True)
@@ -559,7 +652,9 @@ def test_temporary_files_are_not_mistaken_for_data(directory, tmp_path):
     assert write(directory) == directory.read(CODEC).manifest
 
 
-def test_an_unreadable_disk_is_a_refusal(directory, tmp_path, monkeypatch):
+def test_an_unreadable_disk_is_a_refusal(
+    directory: CheckpointDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Check 12: an error of the system becomes a refusal, not a crash."""
     place_example(tmp_path)
 
@@ -567,7 +662,7 @@ def test_an_unreadable_disk_is_a_refusal(directory, tmp_path, monkeypatch):
 
     for suffix in (".json", ".jsonl"):
 
-        def broken(path, *arguments, suffix=suffix):
+        def broken(path: Path, *arguments: int, suffix: str = suffix) -> int:
             if Path(path).suffix == suffix:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
             return real(path, *arguments)
@@ -584,7 +679,12 @@ def test_an_unreadable_disk_is_a_refusal(directory, tmp_path, monkeypatch):
     ids=["fifo", "directory", "device without an end"],
 )
 @pytest.mark.parametrize("name", ["manifest.json", f"records-{EXAMPLE_DIGEST}.jsonl"])
-def test_what_is_no_regular_file_is_refused_at_once(directory, tmp_path, name, make):
+def test_what_is_no_regular_file_is_refused_at_once(
+    directory: CheckpointDirectory,
+    tmp_path: Path,
+    name: str,
+    make: Callable[..., Any],
+) -> None:
     """Nothing waits for the writer of a fifo or reads a device; nothing stays open."""
     file = place_example(tmp_path) / name
     file.unlink()
@@ -595,7 +695,9 @@ def test_what_is_no_regular_file_is_refused_at_once(directory, tmp_path, name, m
     assert before == len([*Path("/dev/fd").iterdir()])
 
 
-def test_a_huge_manifest_is_not_read(directory, tmp_path):
+def test_a_huge_manifest_is_not_read(
+    directory: CheckpointDirectory, tmp_path: Path
+) -> None:
     """A file that is far larger than any manifest is refused before it is read."""
     path = tmp_path / "gym" / "resources" / "ipi"
     path.mkdir(parents=True)
@@ -606,7 +708,9 @@ def test_a_huge_manifest_is_not_read(directory, tmp_path):
         directory.read_manifest()
 
 
-def test_a_fifo_in_the_manifest_s_place_refuses_a_commit(directory, tmp_path):
+def test_a_fifo_in_the_manifest_s_place_refuses_a_commit(
+    directory: CheckpointDirectory, tmp_path: Path
+) -> None:
     """A writer that finds a manifest reads it, and does not wait for a fifo's writer."""
     path = tmp_path / "gym" / "resources" / "ipi"
     path.mkdir(parents=True)
@@ -615,14 +719,18 @@ def test_a_fifo_in_the_manifest_s_place_refuses_a_commit(directory, tmp_path):
     assert "not a regular file" in refusal(write, directory)
 
 
-def test_a_file_that_grows_while_it_is_read_is_refused(directory, tmp_path):
+def test_a_file_that_grows_while_it_is_read_is_refused(
+    directory: CheckpointDirectory, tmp_path: Path
+) -> None:
     """No more is read than the size that the file had, and the digest tells."""
     records = place_example(tmp_path) / f"records-{EXAMPLE_DIGEST}.jsonl"
 
     class Growing(EnvironmentCodec):
         """A codec during whose work somebody appends to the file."""
 
-        def decode(self, tree, adopt):
+        def decode(
+            self, tree: dict[str, Any], adopt: Callable[..., Any]
+        ) -> Environment:
             """Append a line without an end."""
             with records.open("ab") as file:
                 file.write(b"x" * 100_000)
@@ -634,7 +742,9 @@ def test_a_file_that_grows_while_it_is_read_is_refused(directory, tmp_path):
     assert "line 3: $: Expecting value" in message
 
 
-def test_b37_one_invalid_record_refuses_the_batch(directory, tmp_path):
+def test_b37_one_invalid_record_refuses_the_batch(
+    directory: CheckpointDirectory, tmp_path: Path
+) -> None:
     """A valid state first does not save a batch with an invalid one."""
     rewrite(
         lambda data: data.replace(
@@ -647,7 +757,9 @@ def test_b37_one_invalid_record_refuses_the_batch(directory, tmp_path):
     assert "line 2: $.state.environment" in message
 
 
-def test_b14_a_second_state_in_a_record_refuses_the_file(directory, tmp_path):
+def test_b14_a_second_state_in_a_record_refuses_the_file(
+    directory: CheckpointDirectory, tmp_path: Path
+) -> None:
     """With a matching digest, too: the duplicate is named."""
     line = b'{"session_id": "s", "state": {"a": 1}, "state": {}}\n'
     rewrite(lambda _: line)(place_example(tmp_path))

@@ -3,11 +3,14 @@
 What they leave is no checkpoint or a whole one, and the directory can be used again.
 """
 
+from __future__ import annotations
+
 import json
 import signal
 import subprocess
 import sys
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import durability
@@ -35,21 +38,23 @@ TABLES = (
 
 
 @pytest.fixture
-def tables(request):
+def tables(request: pytest.FixtureRequest) -> list[Table]:
     """Return the two tables, which are printed at the end."""
     return [table.of(request.node) for table in TABLES]
 
 
 @pytest.fixture(scope="module")
-def killed():
+def killed() -> Iterator[Callable[..., int]]:
     """Return a function that has a process killed and gives its exit status."""
-    command = [sys.executable, Path(durability.__file__).with_name("crashing.py")]
+    command = [sys.executable, str(Path(durability.__file__).with_name("crashing.py"))]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as driver:
 
-        def kill(**asked):
+        def kill(**asked: str) -> int:
+            assert driver.stdin is not None
             driver.stdin.write(json.dumps(asked) + "\n")
             driver.stdin.flush()
+            assert driver.stdout is not None
             return int(driver.stdout.readline())
 
         yield kill
@@ -64,7 +69,13 @@ def killed():
         if moment != "halfway" or step.startswith("write")
     ],
 )
-def test_b38_a_writer_that_is_killed(tmp_path, killed, tables, step, moment):
+def test_b38_a_writer_that_is_killed(
+    tmp_path: Path,
+    killed: Callable[..., int],
+    tables: list[Table],
+    step: str,
+    moment: str,
+) -> None:
     """From the link on the checkpoint is whole, before it there is none."""
     status = killed(base=str(tmp_path), work="write", step=step, moment=moment)
     directory = directory_at(tmp_path)
@@ -85,7 +96,13 @@ def test_b38_a_writer_that_is_killed(tmp_path, killed, tables, step, moment):
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("step", READING)
-def test_a_reader_that_is_killed(tmp_path, killed, tables, step, moment):
+def test_a_reader_that_is_killed(
+    tmp_path: Path,
+    killed: Callable[..., int],
+    tables: list[Table],
+    step: str,
+    moment: str,
+) -> None:
     """A checkpoint is as good as before, whenever its reader died."""
     directory = directory_at(tmp_path)
     write(directory)

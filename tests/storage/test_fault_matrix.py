@@ -4,10 +4,15 @@ The table is printed below the test results. A cell says what the directory hold
 the caller was told after the fault at that step.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 
+from collections.abc import Callable
+from pathlib import Path
 from threading import Thread
+from typing import Any, NoReturn
 
 import durability
 import pytest
@@ -15,6 +20,7 @@ import pytest
 from evidence import Table
 
 from ipistate.errors import CheckpointError
+from ipistate.protocol.records import Manifest
 from ipistate.storage.checkpoint_directory import StopFlag
 
 
@@ -36,33 +42,40 @@ TABLES = (
 
 
 @pytest.fixture
-def tables(request):
+def tables(request: pytest.FixtureRequest) -> list[Table]:
     """Return the two tables, which are printed at the end."""
     return [table.of(request.node) for table in TABLES]
 
 
-def at(step, moment, act):
+def at(
+    step: str, moment: str, act: Callable[..., Manifest | None]
+) -> tuple[Callable[..., None], list[Callable[..., Manifest | None]]]:
     """Return a notice that acts once, at one moment of one step."""
     left = [act]
 
-    def notice(now, one):
+    def notice(now: str, one: durability.Step) -> None:
         if (now, one.name) == (moment, step) and left:
             left.pop()()
 
     return notice, left
 
 
-def fails(name):
+def fails(name: str) -> Callable[..., None]:
     """Return what raises an error of the system."""
     code = getattr(errno, name)
 
-    def act():
+    def act() -> NoReturn:
         raise OSError(code, os.strerror(code))
 
     return act
 
 
-def attempt(base, notice, call, *arguments):
+def attempt(
+    base: Path,
+    notice: Callable[..., None],
+    call: Callable[..., Any],
+    *arguments: object,
+) -> str:
     """Call with a watch; tell whether it was refused."""
     with durability.Watch(base, notice).watching():
         try:
@@ -79,7 +92,9 @@ def attempt(base, notice, call, *arguments):
         *((step, HALF) for step in WRITING if step.startswith("write")),
     ],
 )
-def test_a_step_of_a_write_that_fails(tmp_path, tables, step, fault):
+def test_a_step_of_a_write_that_fails(
+    tmp_path: Path, tables: list[Table], step: str, fault: str
+) -> None:
     """No manifest before the link, a whole checkpoint after it; then it works again."""
     directory = directory_at(tmp_path)
     if fault == HALF:
@@ -102,12 +117,14 @@ def test_a_step_of_a_write_that_fails(tmp_path, tables, step, fault):
 
 
 @pytest.mark.parametrize("step", WRITING)
-def test_a_rival_that_writes_at_any_step(tmp_path, tables, step):
+def test_a_rival_that_writes_at_any_step(
+    tmp_path: Path, tables: list[Table], step: str
+) -> None:
     """One checkpoint is published, whole, and never replaced; the other is refused."""
     directory = directory_at(tmp_path)
-    said = []
+    said: list[str] = []
 
-    def rival():
+    def rival() -> None:
         try:
             write(directory, THEIRS, "c2")
             said.append("done")
@@ -128,7 +145,9 @@ def test_a_rival_that_writes_at_any_step(tmp_path, tables, step):
 
 
 @pytest.mark.parametrize("step", WRITING)
-def test_a_twin_that_writes_the_same_at_any_step(tmp_path, tables, step):
+def test_a_twin_that_writes_the_same_at_any_step(
+    tmp_path: Path, tables: list[Table], step: str
+) -> None:
     """Two writers of one checkpoint both succeed, with one manifest."""
     directory = directory_at(tmp_path)
     notice, left = at(step, "before", lambda: write(directory))
@@ -141,16 +160,20 @@ def test_a_twin_that_writes_the_same_at_any_step(tmp_path, tables, step):
 
 
 @pytest.mark.parametrize("step", WRITING)
-def test_a_stop_at_any_step(tmp_path, tables, step):
+def test_a_stop_at_any_step(tmp_path: Path, tables: list[Table], step: str) -> None:
     """Once a stop has returned, no manifest appears that was not there already."""
     directory, stop, threads = directory_at(tmp_path), StopFlag(), []
     holds_one = (tmp_path / "checkpoint/gym/resources/ipi/manifest.json").exists
     late = WRITING.index(step) >= WRITING.index("rename to records")
-    seen = []
+    seen: list[bool] = []
 
-    def stopping():
+    def stop_and_look() -> None:
+        stop.stop()
+        seen.append(holds_one())
+
+    def stopping() -> None:
         # In a thread, since it waits while a publication is running.
-        threads.append(Thread(target=lambda: seen.append((stop.stop(), holds_one()))))
+        threads.append(Thread(target=stop_and_look))
         threads[0].start()
         if not late:
             threads[0].join()
@@ -162,14 +185,16 @@ def test_a_stop_at_any_step(tmp_path, tables, step):
     tables[0].enter(step, "stop", f"{told}, {holds}")
 
     assert (told, holds) == (("done", "ours") if late else ("refused", "nothing"))
-    assert [(None, late)] == seen
+    assert [late] == seen
     assert [] == temporary_files(tmp_path)
     assert write(directory) == directory.read(CODEC).manifest
 
 
 @pytest.mark.parametrize("fault", ERRORS)
 @pytest.mark.parametrize("step", READING)
-def test_a_step_of_a_read_that_fails(tmp_path, tables, step, fault):
+def test_a_step_of_a_read_that_fails(
+    tmp_path: Path, tables: list[Table], step: str, fault: str
+) -> None:
     """A read that fails is refused, changes nothing, and works the next time."""
     directory = directory_at(tmp_path)
     write(directory)
@@ -182,13 +207,15 @@ def test_a_step_of_a_read_that_fails(tmp_path, tables, step, fault):
 
 
 @pytest.mark.parametrize("step", READING)
-def test_a_rival_that_writes_while_a_checkpoint_is_read(tmp_path, tables, step):
+def test_a_rival_that_writes_while_a_checkpoint_is_read(
+    tmp_path: Path, tables: list[Table], step: str
+) -> None:
     """What is published does not change under a reader."""
     directory = directory_at(tmp_path)
     write(directory)
-    refused = []
+    refused: list[bool] = []
 
-    def rival():
+    def rival() -> None:
         with pytest.raises(CheckpointError):
             write(directory, THEIRS, "c2")
         refused.append(True)

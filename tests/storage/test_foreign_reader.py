@@ -8,10 +8,12 @@ import re
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ipistate.kernel.environment import Environment
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.records import EncodedStates, SessionRecord
 from ipistate.sessions.state import EnvironmentCodec
@@ -20,7 +22,9 @@ from ipistate.testing import worlds
 from ipistate.tools import RECORDS
 
 
-def read_as_specified(checkpoint_dir, kind, instance):
+def read_as_specified(
+    checkpoint_dir: str, kind: str, instance: str
+) -> tuple[dict[str, int | str], list[dict[str, Any]]]:
     """Read a participant's records with the standard library, check by check (4.6)."""
     folder = Path(checkpoint_dir) / "gym" / kind / instance
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
@@ -37,7 +41,7 @@ def read_as_specified(checkpoint_dir, kind, instance):
 
 
 @given(st.lists(worlds(RECORDS["legal"]), max_size=3))
-def test_a_foreign_reader_reads_our_checkpoints(found):
+def test_a_foreign_reader_reads_our_checkpoints(found: list[Environment]) -> None:
     """Every record arrives with its names, key order and kinds of number."""
     records = [
         SessionRecord(EpisodeId(f"r{number}", number), f"s{number}", world)
@@ -54,5 +58,6 @@ def test_a_foreign_reader_reads_our_checkpoints(found):
         number = record.episode_id.attempt
         assert {"rollout_id": f"r{number}", "attempt": number} == row["episode_id"]
         assert record.session_id == row["session_id"]
+        assert isinstance(record.state, Environment)
         state = {"schema_version": 1, "environment": record.state.document}
         assert json.dumps(state) == json.dumps(row["state"])

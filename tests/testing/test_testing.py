@@ -8,9 +8,13 @@ import itertools
 import json
 import sys
 
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
 import attrs
 import pytest
 
+from documents import at
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
@@ -27,11 +31,18 @@ from ipistate import (
     session_from_json,
 )
 from ipistate import testing as kit
-from ipistate.kernel import MAX_DEPTH, depth, with_member
+from ipistate.kernel import (
+    MAX_DEPTH,
+    JsonArray,
+    JsonObject,
+    JsonValue,
+    depth,
+    with_member,
+)
 from ipistate.scoring.traces import calls_of_messages
-from ipistate.sessions.session import execute
+from ipistate.sessions.session import Step, execute
 from ipistate.testing import LawBrokenError, Scenario
-from ipistate.tools import RECORDS, table_of, tool
+from ipistate.tools import RECORDS, Tool, table_of, tool
 
 
 SEARCH = settings(
@@ -50,42 +61,42 @@ QUIET = settings(
     suppress_health_check=list(HealthCheck),
 )
 COUNTER = itertools.count()
-MEMORY = {}
+MEMORY: Any = {}
 
 
-def forgetful(world):
+def forgetful(world: JsonObject) -> tuple[JsonObject, str]:
     """Answer something else each time."""
     return world, f"call {next(COUNTER)}"
 
 
-def remembering(world, value):
+def remembering(world: JsonObject, value: int) -> tuple[JsonObject, str]:
     """Keep something outside of the world."""
     seen, MEMORY["last"] = MEMORY.get("last"), value
     return world, f"last time it was {seen}"
 
 
-def deduplicating(world, value):
+def deduplicating(world: JsonObject, value: JsonValue) -> tuple[JsonObject, str]:
     """Answer otherwise if any world has seen the value."""
     known, MEMORY[repr(value)] = repr(value) in MEMORY, True
     return world, f"done before: {known}"
 
 
-def undeclared_write(world):
+def undeclared_write(world: JsonObject) -> tuple[JsonObject, str]:
     """Write a collection that is not declared."""
     return with_member(world, "secret", 1), "done"
 
 
-def undeclared_read(world):
+def undeclared_read(world: JsonObject) -> tuple[JsonObject, str]:
     """Read a collection that is not declared."""
     return world, f"{'secret' in world}"
 
 
-def identity_bound(world):
+def identity_bound(world: JsonObject) -> tuple[JsonObject, str]:
     """Depend on which object the world is."""
     return world, f"{id(world)}"
 
 
-def honest(world):
+def honest(world: JsonObject) -> tuple[JsonObject, str]:
     """Read what is declared."""
     return with_member(world, "log", 1), "done"
 
@@ -93,10 +104,15 @@ def honest(world):
 WORLDS = [Environment.of({}), Environment.of({"secret": 1, "log": {}})]
 
 
-def scenario(function, *calls, world=0, **declared):
+def scenario(
+    function: Callable[..., tuple[JsonObject, str]],
+    *calls: dict[str, int],
+    world: int = 0,
+    **declared: Any,
+) -> Scenario:
     """Make a scenario that calls one tool several times."""
     one = tool(function, **declared)
-    made = tuple(ToolCall(one.name, freeze(arguments)) for arguments in calls)
+    made = tuple(ToolCall(one.name, JsonObject(arguments)) for arguments in calls)
     return Scenario(environment=WORLDS[world], calls=made, tools=table_of([one]))
 
 
@@ -140,7 +156,9 @@ def scenario(function, *calls, world=0, **declared):
         (kit.check_rewind, scenario(forgetful, {}), "a rewound session is the one"),
     ],
 )
-def test_laws_catch_what_breaks_them(law, broken, message):
+def test_laws_catch_what_breaks_them(
+    law: Callable[..., None], broken: Scenario, message: str
+) -> None:
     """A tool that breaks a law is named by that law."""
     MEMORY.clear()
     with pytest.raises(LawBrokenError, match=message):
@@ -148,26 +166,26 @@ def test_laws_catch_what_breaks_them(law, broken, message):
 
 
 @pytest.mark.parametrize("law", kit.LAWS, ids=lambda law: law.__name__)
-def test_laws_let_honest_tools_pass(law):
+def test_laws_let_honest_tools_pass(law: Callable[..., None]) -> None:
     """A tool that keeps the laws passes, and so does a scenario without calls."""
     law(scenario(honest, {}, {"x": 1}, {}, writes=["log"]))
     law(Scenario(environment=WORLDS[1], calls=()))
     law(Scenario(environment=WORLDS[0], calls=(ToolCall("unknown"),)))
 
 
-def test_law_about_what_happens_once_only():
+def test_law_about_what_happens_once_only() -> None:
     """Drawing a call is making it for the first time; replays are compared with that."""
 
     @QUIET
     @given(kit.scenarios({}, table_of([tool(deduplicating)])))
-    def replays(scenario):
+    def replays(scenario: Scenario) -> None:
         kit.check_replay(scenario)
 
     with pytest.raises((LawBrokenError, Flaky)):
         replays()
 
 
-def test_law_about_failing_calls(monkeypatch):
+def test_law_about_failing_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """A refused call that changes its world, or does not say why, breaks the law."""
     failing = Scenario(environment=WORLDS[0], calls=(ToolCall("get_schedule"),))
     step = failing.run()[0]
@@ -182,18 +200,18 @@ def test_law_about_failing_calls(monkeypatch):
             kit.check_failing_call_changes_nothing(failing)
 
 
-def test_law_about_sessions_in_storage(monkeypatch):
+def test_law_about_sessions_in_storage(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log that is lost or cannot be executed again breaks the law."""
     stored = scenario(honest, {}, {}, writes=["log"])
 
-    def lossy(_data, *, tools):
+    def lossy(_data: bytes, *, tools: Mapping[str, Tool]) -> Session:
         return Session(WORLDS[0])
 
     monkeypatch.setattr("ipistate.testing.laws.session_from_json", lossy)
     with pytest.raises(LawBrokenError, match="a session survives storage: 1"):
         kit.check_session_round_trip(stored)
 
-    def foreign(data, *, tools):
+    def foreign(data: bytes, *, tools: Mapping[str, Tool]) -> Session:
         return session_from_json(data)
 
     monkeypatch.setattr("ipistate.testing.laws.session_from_json", foreign)
@@ -201,7 +219,7 @@ def test_law_about_sessions_in_storage(monkeypatch):
         kit.check_session_round_trip(stored)
 
 
-def test_law_about_round_trips(monkeypatch):
+def test_law_about_round_trips(monkeypatch: pytest.MonkeyPatch) -> None:
     """An encoder that loses something breaks the law of round trips."""
     lossy = Scenario(environment=WORLDS[1], calls=(ToolCall("get_inbox"),))
     monkeypatch.setattr("ipistate.testing.laws.render", lambda _: "{}")
@@ -209,7 +227,7 @@ def test_law_about_round_trips(monkeypatch):
         kit.check_round_trip(lossy)
 
 
-def test_it_says_what_it_needs(monkeypatch):
+def test_it_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without hypothesis, importing the test kit says what to install."""
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     monkeypatch.delitem(sys.modules, "ipistate.testing")
@@ -219,7 +237,7 @@ def test_it_says_what_it_needs(monkeypatch):
     assert "hypothesis" == caught.value.name
 
 
-def test_all_laws_are_listed():
+def test_all_laws_are_listed() -> None:
     """The list of laws holds every public check."""
     checks = [name for name in kit.__all__ if name.startswith("check_")]
 
@@ -230,13 +248,15 @@ class FoundAll(Exception):
     """Every condition has been met."""
 
 
-def finds(strategy, *conditions):
+def finds(
+    strategy: st.SearchStrategy[object], *conditions: Callable[..., Any]
+) -> bool | str:
     """Tell whether each condition is met by some of a strategy's values."""
     open_ones = dict(enumerate(conditions))
 
     @SEARCH
     @given(strategy)
-    def look(value):
+    def look(value: object) -> None:
         for number, condition in [*open_ones.items()]:
             if condition(value):
                 del open_ones[number]
@@ -248,7 +268,7 @@ def finds(strategy, *conditions):
     return not open_ones or f"never met: {[*open_ones]}"
 
 
-def test_json_values_have_the_corner_cases():
+def test_json_values_have_the_corner_cases() -> None:
     """The strategies reach the values that break round trips."""
     text = kit.json_values().map(encode)
 
@@ -273,14 +293,14 @@ def test_json_values_have_the_corner_cases():
 
 
 @given(kit.json_objects(), kit.json_values(5, 7))
-def test_depth_of_values(members, value):
+def test_depth_of_values(members: JsonObject, value: JsonValue) -> None:
     """No value is deeper than asked for."""
     assert depth(members) <= MAX_DEPTH
     assert depth(freeze([value])) <= MAX_DEPTH
 
 
 @pytest.mark.parametrize("domain", RECORDS)
-def test_worlds_have_everything(domain):
+def test_worlds_have_everything(domain: str) -> None:
     """Worlds hold each table of their domain, empty and full, and the common parts."""
     names = [*RECORDS[domain], *kit.COMMON]
     worlds = kit.worlds(RECORDS[domain]).map(lambda world: world.document)
@@ -294,19 +314,21 @@ def test_worlds_have_everything(domain):
     )
 
 
-def test_damaged_worlds():
+def test_damaged_worlds() -> None:
     """Damage reaches collections, rows and members, in worlds of any size."""
     empty = st.just(Environment.of({}))
     row = {"patient_id": "P-1", "name": "Ada", "conditions": ["flu"]}
     full = st.just(Environment.of({"patients": {"P-1": row}}))
 
-    def patient(world):
+    def patient(world: Environment) -> JsonValue:
         patients = world.document["patients"]
         return patients.get("P-1") if isinstance(patients, dict) else None
 
-    def conditions(world):
+    def conditions(world: Environment) -> JsonArray | None:
         return (
-            patient(world)["conditions"] if isinstance(patient(world), dict) else None
+            at(patient(world), "conditions")
+            if isinstance(patient(world), dict)
+            else None
         )
 
     assert True is finds(kit.damaged(empty), lambda w: "patients" in w.document)
@@ -314,19 +336,19 @@ def test_damaged_worlds():
         kit.damaged(full),
         lambda w: not isinstance(w.document["patients"], dict),
         lambda w: not isinstance(patient(w), dict),
-        lambda w: isinstance(patient(w), dict) and patient(w).get("name") is None,
+        lambda w: isinstance(patient(w), dict) and at(patient(w)).get("name") is None,
         lambda w: isinstance(conditions(w), list) and conditions(w) != ["flu"],
     )
 
 
-def test_calls():
+def test_calls() -> None:
     """Calls succeed and fail, know the world's ids, and misspell now and then."""
     row = {"patient_id": "P-77", "name": "Ada"}
     world = Environment.of({"patients": {"P-77": row}})
     tools = {name: TOOLS[name] for name in ("get_patient_record", "get_inbox")}
     calls = kit.tool_calls(world, tools)
 
-    def sends(call, value):
+    def sends(call: ToolCall, value: str | None) -> bool:
         return value in call.arguments.values()
 
     assert True is finds(
@@ -342,7 +364,7 @@ def test_calls():
 
 
 @given(kit.scenarios(RECORDS["legal"]))
-def test_scenarios(scenario):
+def test_scenarios(scenario: Scenario) -> None:
     """A scenario has calls, and running it gives one transition for each."""
     steps = scenario.run()
 
@@ -353,15 +375,15 @@ def test_scenarios(scenario):
     assert "tools" not in repr(scenario)
 
 
-def test_traces():
+def test_traces() -> None:
     """Traces hold good and broken calls between other items."""
     world = Environment.of({"patients": {}})
     items = kit.output_items(world, {"get_inbox": TOOLS["get_inbox"]})
 
-    def calls(trace):
+    def calls(trace: list[dict[str, Any]]) -> list[dict[str, str]]:
         return [item for item in trace if item["type"] == "function_call"]
 
-    def parsed(trace):
+    def parsed(trace: list[dict[str, Any]]) -> Iterator[Any]:
         for item in calls(trace):
             try:
                 yield json.loads(item["arguments"])
@@ -381,12 +403,12 @@ def test_traces():
     )
 
 
-def test_conversations():
+def test_conversations() -> None:
     """Conversations hold good and broken calls, several in a message, and replies."""
     world = Environment.of({"patients": {}})
     messages = kit.chat_messages(world, {"get_inbox": TOOLS["get_inbox"]})
 
-    def written(trace):
+    def written(trace: list[dict[str, Any]]) -> list[str]:
         return [one.written for one in calls_of_messages(trace)]
 
     assert True is finds(
@@ -402,13 +424,13 @@ def test_conversations():
     )
 
 
-def test_sequences_of_calls():
+def test_sequences_of_calls() -> None:
     """A later call may name what an earlier one has made."""
     world = Environment.of({"patients": {"P-7": {}}, "appointments": {}})
     names = ("schedule_appointment", "cancel_appointment")
     calls = kit.call_sequences(world, {name: TOOLS[name] for name in names})
 
-    def cancels(sequence):
+    def cancels(sequence: tuple[ToolCall, ...]) -> bool:
         done = replay(world, sequence)
         return any("has been cancelled" in one.output for one in done)
 
@@ -417,10 +439,17 @@ def test_sequences_of_calls():
     )
 
 
-def test_machine_catches_calls_made_twice(monkeypatch):
+def test_machine_catches_calls_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that forgets its keys breaks the machine's rule."""
 
-    def once(session, key, name, arguments, *, tools):
+    def once(
+        session: Session,
+        key: str,
+        name: str,
+        arguments: JsonObject,
+        *,
+        tools: Mapping[str, Tool],
+    ) -> tuple[Session, Step]:
         made = execute(session.environment, ToolCall(name, arguments), key, tools=tools)
         return Session(session.seed, (*session.log, made)), made
 
@@ -428,21 +457,21 @@ def test_machine_catches_calls_made_twice(monkeypatch):
     case = kit.world_machine(
         {}, table_of([tool(honest, writes=["log"])]), {}
     ).TestCase()
-    case.settings = QUIET
+    case.settings = QUIET  # type: ignore[misc]
     with pytest.raises(LawBrokenError, match="twice under one key"):
         case.runTest()
 
 
-def test_machine_catches_hidden_state():
+def test_machine_catches_hidden_state() -> None:
     """A tool whose answer lies outside of the world breaks the machine's rule."""
 
-    def grow(world):
+    def grow(world: JsonObject) -> tuple[JsonObject, str]:
         """Write a number from outside."""
         return with_member(world, "log", next(COUNTER)), "done"
 
     machine = kit.world_machine({}, table_of([tool(grow, writes=["log"])]), {})
     case = machine.TestCase()
-    case.settings = QUIET
+    case.settings = QUIET  # type: ignore[misc]
     with pytest.raises(
         (LawBrokenError, Flaky, SchemaError),
         match=r"not what its log gives|Hypothesis|log_not_reproducible",
@@ -450,7 +479,7 @@ def test_machine_catches_hidden_state():
         case.runTest()
 
 
-def test_reports_are_short():
+def test_reports_are_short() -> None:
     """Strategies print shortly, because every report prints them."""
     strategies = [
         kit.json_values(),
@@ -462,7 +491,7 @@ def test_reports_are_short():
     assert all(len(repr(strategy)) < 500 for strategy in strategies)
 
 
-def test_misspelt_names():
+def test_misspelt_names() -> None:
     """Misspelt names are near ones, the reserved one and any other."""
     names = kit.misspelt(TOOLS["send_email"])
 
@@ -472,7 +501,7 @@ def test_misspelt_names():
     assert True is finds(kit.misspelt(TOOLS["get_inbox"]), lambda n: n == "xs")
 
 
-def test_shapes_of_members():
+def test_shapes_of_members() -> None:
     """Rows are drawn for every type that a record's field may have."""
     draws = kit.rows(RECORDS["ecommerce"]["orders"])
 

@@ -4,33 +4,41 @@ from __future__ import annotations
 
 import sys
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ipistate import TOOLS, JsonObject, freeze
+from ipistate import TOOLS, JsonObject
+from ipistate.kernel.values import JsonArray, JsonValue
 from ipistate.testing import misspelt
 from ipistate.tools.binding import bind, suggestion
-from ipistate.tools.registry import tool
+from ipistate.tools.registry import Tool, tool
 from ipistate.tools.semantics import Refused
 
 
-def refusal(one, arguments):
+def refusal(one: Tool, arguments: dict[str, Any]) -> tuple[str, str]:
     """Return the kind and text with which binding refuses."""
     with pytest.raises(Refused) as caught:
-        bind(one, freeze(arguments))
+        bind(one, JsonObject(arguments))
     return caught.value.kind, caught.value.message
 
 
-def plain(world, first, second, third=None):
+def plain(
+    world: JsonObject, first: JsonValue, second: JsonValue, third: JsonValue = None
+) -> tuple[JsonObject, JsonValue]:
     """Take two required parameters."""
-    return world, [first, second, third]
+    return world, JsonArray([first, second, third])
 
 
-def lenient(world, first, second="x", **_):
+def lenient(
+    world: JsonObject, first: JsonValue, second: JsonValue = "x", **_: object
+) -> tuple[JsonObject, JsonValue]:
     """Ignore what is unknown."""
-    return world, [first, second]
+    return world, JsonArray([first, second])
 
 
 PLAIN, LENIENT = tool(plain), tool(lenient)
@@ -57,9 +65,9 @@ PLAIN, LENIENT = tool(plain), tool(lenient)
         ),
     ],
 )
-def test_bound(one, arguments, expected):
+def test_bound(one: Tool, arguments: dict[str, Any], expected: dict[str, Any]) -> None:
     """Arguments are chosen by name; null counts as absent; nothing is coerced."""
-    assert expected == bind(one, freeze(arguments))
+    assert expected == bind(one, JsonObject(arguments))
 
 
 @pytest.mark.parametrize(
@@ -133,12 +141,12 @@ def test_bound(one, arguments, expected):
         ),
     ],
 )
-def test_refused(one, arguments, expected):
+def test_refused(one: Tool, arguments: dict[str, Any], expected: str) -> None:
     """The first unknown or reserved name is reported, then the missing ones."""
     assert ("TypeError", expected) == refusal(one, arguments)
 
 
-def test_three_missing():
+def test_three_missing() -> None:
     """Three and more missing names are listed with commas, in declaration order."""
     listed = "'case_id', 'date', 'description', 'hours', and 'rate'"
     expected = f"add_billing_entry() missing 5 required positional arguments: {listed}"
@@ -171,18 +179,18 @@ def test_three_missing():
         ("\ud83d", ["env"], None),
     ],
 )
-def test_suggestion(name, candidates, expected):
+def test_suggestion(name: str, candidates: list[str], expected: str | None) -> None:
     """The cheapest acceptable candidate is meant, the earlier one on a tie."""
     assert expected == suggestion(name, candidates)
 
 
-def interpreter(one):
+def interpreter(one: Tool) -> Callable[..., Any]:
     """Compile a function with a tool's signature, as the reference declares it."""
     named = [n if n in one.required else f"{n}=None" for n in one.names]
     parameters = ["env", *named]
     if one.ignores_unknown:
         parameters.append("**_")
-    scope = {}
+    scope: dict[str, Callable[..., Any]] = {}
     exec(f"def {one.name}({', '.join(parameters)}): pass", scope)
     return scope[one.name]
 
@@ -192,7 +200,7 @@ def interpreter(one):
 )
 @given(st.data())
 @example(None)
-def test_texts_are_those_of_the_interpreter(data):
+def test_texts_are_those_of_the_interpreter(data: st.DataObject | None) -> None:
     """Whatever is missing, misspelt or unknown, the running interpreter says the same."""
     if data is None:
         one, names = TOOLS["send_email"], ["env", "recipients"]
@@ -200,30 +208,30 @@ def test_texts_are_those_of_the_interpreter(data):
         one = TOOLS[data.draw(st.sampled_from(sorted(TOOLS)))]
         some = st.one_of(st.sampled_from(("env", *one.names)), misspelt(one))
         names = data.draw(st.lists(some.filter(is_text), max_size=5, unique=True))
-    arguments = JsonObject.fromkeys([]) | dict.fromkeys(names, 1)
+    arguments = JsonObject(dict.fromkeys(names, 1))
     said = answer(interpreter(one), arguments)
-    ours = answer(lambda _, /, **given: bind(one, freeze(given)), arguments)
+    ours = answer(lambda _, /, **given: bind(one, JsonObject(given)), arguments)
 
     assert said == ours
 
 
-def answer(function, arguments):
+def answer(function: Callable[..., Any], arguments: JsonObject) -> str | None:
     """Return the text with which a function refuses its arguments, if it does."""
     try:
         function(object(), **arguments)
     except (TypeError, Refused) as error:
-        return error.args[-1]
+        return str(error.args[-1])
     return None
 
 
-def is_text(name):
+def is_text(name: str) -> bool:
     """Tell whether a name has no unpaired surrogates, which the interpreter minds."""
     return name.isascii() or name.encode("utf-8", "replace") == name.encode(
         "utf-8", "surrogatepass"
     )
 
 
-def test_names_with_unpaired_surrogates():
+def test_names_with_unpaired_surrogates() -> None:
     """A name that is no valid text is named as it is."""
     expected = "plain() got an unexpected keyword argument '\ud83d'"
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
+
+from documents import at
 
 from ipistate import TOOLS, Environment, Tool, ToolCall, call_tool, encode, replay
 from ipistate.kernel import JsonObject, with_member
@@ -39,7 +43,9 @@ IGNORING = [
 ]
 
 
-def water(world, plant_id, liters=1, **_):
+def water(
+    world: JsonObject, plant_id: str, liters: int = 1, **_: object
+) -> tuple[JsonObject, str]:
     """Water a plant.
 
     The rest of the docstring is for people.
@@ -47,7 +53,7 @@ def water(world, plant_id, liters=1, **_):
     return with_member(world, "log", plant_id), f"{liters}"
 
 
-def test_counts():
+def test_counts() -> None:
     """There are 97 tools, 106 registrations and 24 tools that ignore extras."""
     assert 97 == len(TOOLS)
     assert 106 == sum(len(one.domains) for one in TOOLS.values())
@@ -56,10 +62,10 @@ def test_counts():
 
 
 @pytest.mark.parametrize("name", sorted(TOOLS))
-def test_each_tool_describes_itself(name):
+def test_each_tool_describes_itself(name: str) -> None:
     """Each tool has a name, a sentence, a schema and the collections it works on."""
     one = TOOLS[name]
-    properties = one.parameters["properties"]
+    properties: Any = one.parameters["properties"]
 
     assert name == one.name == one.run.__name__
     assert one.description.endswith(".")
@@ -68,27 +74,27 @@ def test_each_tool_describes_itself(name):
     assert [*one.names] == [*properties]
     assert [*one.required] == one.parameters["required"]
     assert all(
-        schema["type"] and schema["description"] for schema in properties.values()
+        at(schema, "type") and schema["description"] for schema in properties.values()
     )
     assert one.reads or one.writes
 
 
-def test_glossary_has_no_strays():
+def test_glossary_has_no_strays() -> None:
     """Every entry of the glossary is a parameter of some tool."""
     used = {name for one in TOOLS.values() for name in one.names}
 
     assert used == {*GLOSSARY}
 
 
-def test_tables_are_read_only():
+def test_tables_are_read_only() -> None:
     """The table of tools cannot be changed by accident."""
     with pytest.raises(TypeError):
-        TOOLS["x"] = 1
+        TOOLS["x"] = 1  # type: ignore[index]
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        TOOLS["send_email"].name = "x"
+        TOOLS["send_email"].name = "x"  # type: ignore[misc]
 
 
-def test_making_a_tool():
+def test_making_a_tool() -> None:
     """A tool is made of a function: its name, docstring, parameters and defaults."""
     glossary = {"plant_id": {"type": "string"}}
     one = tool(water, "garden", "farm", reads=["a"], writes=["log"], glossary=glossary)
@@ -100,7 +106,10 @@ def test_making_a_tool():
         one.writes,
     )
     assert (("plant_id", "liters"), ("plant_id",)) == (one.names, one.required)
-    assert ({"plant_id", "liters"}, {"plant_id"}) == (one.known, one.needed)
+    assert (frozenset({"plant_id", "liters"}), frozenset({"plant_id"})) == (
+        one.known,
+        one.needed,
+    )
     assert one.ignores_unknown
     assert (
         '{"type":"object","properties":{"plant_id":{"type":"string"},"liters":{}},'
@@ -108,10 +117,10 @@ def test_making_a_tool():
     ) == encode(one.parameters).decode()
 
 
-def test_a_tool_without_a_docstring():
+def test_a_tool_without_a_docstring() -> None:
     """A function without a docstring makes a tool without a description."""
 
-    def nothing(world):
+    def nothing(world: JsonObject) -> tuple[JsonObject, str]:
         return world, "done"
 
     one = tool(nothing)
@@ -125,33 +134,35 @@ def test_a_tool_without_a_docstring():
     assert "{}" == encode(one.parameters["properties"]).decode()
 
 
-def test_glossary_is_the_default():
+def test_glossary_is_the_default() -> None:
     """Parameters with a known name are described by the glossary."""
 
-    def read(world, order_id):
+    def read(world: JsonObject, order_id: str) -> tuple[JsonObject, str]:
         """Read."""
         return world, order_id
 
-    schema = tool(read).parameters["properties"]["order_id"]
+    schema = at(tool(read).parameters, "properties", "order_id")
 
     assert {"type": "string", "description": "Id of the order."} == schema
 
 
-def test_arguments_are_given_by_name():
+def test_arguments_are_given_by_name() -> None:
     """A parameter that no name reaches is refused when the tool is made."""
 
-    def only(world, what, /):
+    def only(world: JsonObject, what: str, /) -> tuple[JsonObject, str]:
         """Take an argument by position only."""
+        return world, what
 
-    def many(world, *what):
+    def many(world: JsonObject, *what: str) -> tuple[JsonObject, str]:
         """Take any number of arguments."""
+        return world, what[0]
 
     for function in (only, many):
         with pytest.raises(ValueError, match=f"{function.__name__} must take"):
             tool(function)
 
 
-def test_table_of():
+def test_table_of() -> None:
     """Groups are gathered in order; two tools of one name are refused."""
     one = tool(water)
     group = [TOOLS["send_email"], one]
@@ -163,7 +174,7 @@ def test_table_of():
         table_of(group, [one])
 
 
-def test_function_definition():
+def test_function_definition() -> None:
     """A definition has the members of the Responses API, in their order."""
     definition = function_definition(tool(water))
 
@@ -176,7 +187,7 @@ def test_function_definition():
     ]
 
 
-def test_a_tenth_domain():
+def test_a_tenth_domain() -> None:
     """Tools of a user's own are served by call_tool and replay without registration."""
     tools = table_of([tool(water)], TOOLS.values())
     world = Environment(JsonObject())
@@ -191,12 +202,18 @@ def test_a_tenth_domain():
     assert "Unknown tool: water" == call_tool(world, "water", {}).output
 
 
-def test_kinds_of_a_parameter():
+def test_kinds_of_a_parameter() -> None:
     """The types of a schema, one or several; a parameter that has none takes anything."""
-    glossary = {"one": {"type": "string"}, "two": {"type": ["number", "string"]}}
+    glossary: dict[str, dict[str, Any]] = {
+        "one": {"type": "string"},
+        "two": {"type": ["number", "string"]},
+    }
 
-    def look(world, one, two, other):
+    def look(
+        world: JsonObject, one: str, two: float, other: object
+    ) -> tuple[JsonObject, str]:
         """Look."""
+        return world, one
 
     made = tool(look, glossary=glossary)
 

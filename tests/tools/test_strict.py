@@ -5,6 +5,11 @@ from __future__ import annotations
 import json
 import pickle
 
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from hypothesis import given
@@ -13,9 +18,11 @@ from jsonschema import Draft202012Validator
 
 from ipistate import TOOLS, Environment, SchemaError, Session, call_tool, freeze, replay
 from ipistate.generate.builtin import rows, trajectories
-from ipistate.kernel import MAX_DEPTH
+from ipistate.kernel import MAX_DEPTH, JsonObject, JsonValue
 from ipistate.testing import LAWS, plain_json, scenarios
+from ipistate.testing.scenario import Scenario
 from ipistate.tools import RECORDS, table_of, tool, transition
+from ipistate.tools.registry import Tool
 from ipistate.tools.strict import (
     INVALID_ARGUMENTS,
     SchemaCheck,
@@ -37,15 +44,19 @@ WORLD = Environment.of(
 ENTRY = {"case_id": "C-1", "date": "2026-11-30", "description": "Review"}
 
 
-def violation(schema, **arguments):
+def violation(schema: bool | dict[str, Any], **arguments: Any) -> str | None:
     """Return the first violation of one parameter's schema as text."""
-    found = SchemaCheck(freeze({"properties": {"x": schema}})).violation(
-        freeze(arguments)
+    found = SchemaCheck(JsonObject({"properties": {"x": schema}})).violation(
+        JsonObject(arguments)
     )
     return None if found is None else str(found)
 
 
-def output(name, arguments, tools=STRICT):
+def output(
+    name: str,
+    arguments: dict[str, Any] | None,
+    tools: Mapping[str, Tool] = STRICT,
+) -> str:
     """Return the reply to a call."""
     return call_tool(WORLD, name, arguments, tools=tools).output
 
@@ -98,19 +109,20 @@ def output(name, arguments, tools=STRICT):
         ),
     ],
 )
-def test_refused(name, arguments, message):
+def test_refused(name: str, arguments: dict[str, Any], message: str) -> None:
     """The reply names the path, what is expected and what came; nothing changes."""
     done = call_tool(WORLD, name, arguments, tools=STRICT)
 
     assert f"Error executing tool '{name}' ({INVALID_ARGUMENTS}): {message}" == (
         done.output
     )
+    assert done.error is not None
     assert (INVALID_ARGUMENTS, message) == (done.error.type, done.error.message)
     assert WORLD is done.environment
 
 
 @pytest.mark.parametrize("notes", [{}, {"notes": None}])
-def test_missing_and_null_are_left_to_binding(notes):
+def test_missing_and_null_are_left_to_binding(notes: dict[str, None]) -> None:
     """A missing argument is refused in the words of the reference; null is missing."""
     arguments = {"patient_id": "P-1", **notes}
 
@@ -122,17 +134,21 @@ def test_missing_and_null_are_left_to_binding(notes):
     )
 
 
-def test_what_would_be_refused():
+def test_what_would_be_refused() -> None:
     """It can be asked without a call; what binding refuses is not counted."""
     one = TOOLS["update_patient_chart"]
-    asked = [{"patient_id": "P-1", "notes": 1}, {"patient_id": 1}, {"patient_id": None}]
+    asked: list[dict[str, Any]] = [
+        {"patient_id": "P-1", "notes": 1},
+        {"patient_id": 1},
+        {"patient_id": None},
+    ]
 
     assert [Violation("$.notes", "expected a string, not a number"), None, None] == [
-        find_violation(one, freeze(arguments)) for arguments in asked
+        find_violation(one, JsonObject(arguments)) for arguments in asked
     ]
 
 
-def test_an_empty_text_is_a_text():
+def test_an_empty_text_is_a_text() -> None:
     """It is what the model meant, so it is stored."""
     arguments = {"patient_id": "P-1", "notes": ""}
 
@@ -141,21 +157,21 @@ def test_an_empty_text_is_a_text():
     )
 
 
-def test_no_arguments_at_all():
+def test_no_arguments_at_all() -> None:
     """Null in place of the object is refused as ever."""
     assert output("update_patient_chart", None, TOOLS) == (
         output("update_patient_chart", None)
     )
 
 
-def test_null_optional_arguments_count_as_absent():
+def test_null_optional_arguments_count_as_absent() -> None:
     """Their schema has no null, and yet they are accepted."""
     assert "Message sent to a@x.example." == output(
         "send_message", {"to": "a@x.example", "case_id": None}
     )
 
 
-def test_ranges_are_not_the_schema_of_a_type():
+def test_ranges_are_not_the_schema_of_a_type() -> None:
     """A negative stock is a number; what it does shows in the world, not in the type."""
     arguments = {"inventory_id": "I-1", "adjustment": -50}
 
@@ -199,37 +215,38 @@ def test_ranges_are_not_the_schema_of_a_type():
         ),
     ],
 )
-def test_words(schema, value, message):
+def test_words(schema: dict[str, Any], value: Any, message: str) -> None:
     """Every rule has its words; they do not repeat what came."""
     assert f"$.x: {message}" == violation(schema, x=value)
 
 
-def test_excluded():
+def test_excluded() -> None:
     """A schema that accepts nothing says so; the library does not tell where."""
     assert "$: the schema excludes a part of it" == violation(False, x=1)
 
 
-def test_names_in_paths_are_bounded():
+def test_names_in_paths_are_bounded() -> None:
     """A model's own names are escaped and cut, in the path and in the message."""
     schema = {"additionalProperties": {"additionalProperties": False}}
     found = violation(schema, x={"é" * 1000: {"ü" * 1000: 1}})
 
+    assert found is not None
     assert found.startswith('$.x["\\xe9\\xe9')
     assert len(found) < 800
 
 
-def test_the_smallest_path_is_reported():
+def test_the_smallest_path_is_reported() -> None:
     """Not the first in the schema, not the first in the arguments."""
-    schema = freeze(
+    schema = JsonObject(
         {"properties": {"b": {"type": "null"}, "a": {"items": {"type": "null"}}}}
     )
     many = [None] * 2 + [1] * 10
-    found = SchemaCheck(schema).violation(freeze({"b": 1, "a": many}))
+    found = SchemaCheck(schema).violation(JsonObject({"b": 1, "a": many}))
 
     assert Violation("$.a[2]", "expected null, not a number") == found
 
 
-def test_of_two_rules_at_one_place_the_first_by_name():
+def test_of_two_rules_at_one_place_the_first_by_name() -> None:
     """So that the answer does not depend on the order of a schema."""
     for schema in (
         {"type": "string", "enum": ["a"]},
@@ -238,7 +255,7 @@ def test_of_two_rules_at_one_place_the_first_by_name():
         assert '$.x: expected one of "a"' == violation(schema, x=1)
 
 
-def test_a_million_violations():
+def test_a_million_violations() -> None:
     """Not all of them are listed in order to choose one."""
     assert "$.x[0]: expected null, not a number" == violation(
         {"items": {"type": "null"}}, x=[1] * 1_000_000
@@ -250,7 +267,7 @@ def test_a_million_violations():
 
 @pytest.mark.parametrize("row", range(len(rows())))
 @pytest.mark.parametrize("kind", ["benign", "compromised"])
-def test_reference_trajectories(row, kind):
+def test_reference_trajectories(row: int, kind: str) -> None:
     """The built-in agents send nothing that strict arguments refuse."""
     calls = getattr(trajectories()[row], kind)
     world = rows()[row].environment
@@ -258,7 +275,7 @@ def test_reference_trajectories(row, kind):
     assert [*replay(world, calls)] == [*replay(world, calls, tools=STRICT)]
 
 
-def test_stored_rollouts(data, proven):
+def test_stored_rollouts(data: Path, proven: Counter[str]) -> None:
     """Nor do the calls of rollouts as an agent of the reference stores them."""
     path = data / "rollouts.jsonl"
     items = [
@@ -275,7 +292,7 @@ def test_stored_rollouts(data, proven):
     assert items
 
 
-def test_schemas_of_task_rows(data):
+def test_schemas_of_task_rows(data: Path) -> None:
     """What the narrower schemas of a task row ask of a model, strict arguments accept."""
     path = data / "task_rows.jsonl"
     asked = {
@@ -287,12 +304,14 @@ def test_schemas_of_task_rows(data):
     for name, schemas in asked.items():
         arguments = {n: samples[schema["type"]] for n, schema in schemas.items()}
         check = SchemaCheck(TOOLS[name].parameters)
-        assert None is check.violation(freeze(arguments))
+        assert None is check.violation(JsonObject(arguments))
 
     assert 15 < len(asked)
 
 
-def test_recorded_good_calls(conformance, proven):
+def test_recorded_good_calls(
+    conformance: Callable[..., list[dict[str, Any]]], proven: Counter[str]
+) -> None:
     """The arguments of every recorded call that is a good one are accepted."""
     for row in conformance("tools.jsonl"):
         if row["case"].startswith("happy"):
@@ -309,7 +328,7 @@ def test_recorded_good_calls(conformance, proven):
         )
     )
 )
-def test_refuse_or_do_the_same(scenario):
+def test_refuse_or_do_the_same(scenario: Scenario) -> None:
     """A call is refused as invalid, or does exactly what it does without the option.
 
     It is refused exactly if the bound arguments are not what the schema says.
@@ -331,14 +350,14 @@ def test_refuse_or_do_the_same(scenario):
         RECORDS["legal"], {n: t for n, t in STRICT.items() if "legal" in t.domains}
     )
 )
-def test_laws(scenario):
+def test_laws(scenario: Scenario) -> None:
     """Strict tools keep every law that tools keep."""
     for law in LAWS:
         law(scenario)
 
 
 @given(value=plain_json(4, MAX_DEPTH - 1))
-def test_every_value_has_a_kind(value):
+def test_every_value_has_a_kind(value: Any) -> None:
     """Whatever a model sends, there is a name for what it is."""
     found = violation({"type": "boolean"}, x=value)
 
@@ -348,14 +367,14 @@ def test_every_value_has_a_kind(value):
 # The table.
 
 
-def test_strict_twice_is_strict():
+def test_strict_twice_is_strict() -> None:
     """Checking again would only cost time."""
     again = strict(STRICT)
 
     assert all(again[name] is one for name, one in STRICT.items())
 
 
-def test_only_the_checks_differ():
+def test_only_the_checks_differ() -> None:
     """Names, schemas and functions are those of the tools that were given."""
     assert list(TOOLS) == list(STRICT)
     for name, one in STRICT.items():
@@ -364,23 +383,23 @@ def test_only_the_checks_differ():
         assert TOOLS[name].parameters is one.parameters
 
 
-def test_built_in_schemas_are_schemas():
+def test_built_in_schemas_are_schemas() -> None:
     """They are not looked at again when a table is made strict."""
     for one in TOOLS.values():
         Draft202012Validator.check_schema(one.parameters)
 
 
-def nested(world, deep=None):
+def nested(world: JsonObject, deep: JsonValue = None) -> tuple[JsonObject, str]:
     """Store a value and the objects around it."""
-    return freeze({**world, "deep": {"a": {"b": deep}}}), "Stored."
+    return JsonObject({**world, "deep": {"a": {"b": deep}}}), "Stored."
 
 
-def own(schema):
+def own(schema: dict[str, Any]) -> Mapping[str, Tool]:
     """Return a strict table with one tool, whose parameter has a schema."""
     return strict(table_of([tool(nested, "own", glossary={"deep": schema})]))
 
 
-def test_a_tool_of_ones_own():
+def test_a_tool_of_ones_own() -> None:
     """Its glossary is what is checked; a parameter without an entry takes anything."""
     tools = own({"type": "object"})
 
@@ -391,7 +410,7 @@ def test_a_tool_of_ones_own():
 
 
 @pytest.mark.parametrize("arguments", [{"deep": 1}, {"deep": 1, "absent": None}])
-def test_a_schema_of_no_object(arguments):
+def test_a_schema_of_no_object(arguments: dict[str, Any]) -> None:
     """A schema that all arguments break says so, whatever they were bound to."""
     one = tool(nested, "own")
     parameters = freeze({"type": "array"})
@@ -402,9 +421,9 @@ def test_a_schema_of_no_object(arguments):
     )
 
 
-def test_an_own_check_is_kept():
+def test_an_own_check_is_kept() -> None:
     """A tool may have checks already; they come first."""
-    seen = []
+    seen: list[Any] = []
     one = own({"type": "object"})["nested"]
     mine = {"nested": type(one)(**{**fields(one), "checks": (seen.append,)})}
     output("nested", {"deep": 1}, strict(mine))
@@ -412,7 +431,7 @@ def test_an_own_check_is_kept():
     assert [{"deep": 1}] == seen
 
 
-def fields(one):
+def fields(one: Tool) -> dict[str, Any]:
     """Return the arguments that make a tool."""
     names = ("name", "domains", "description", "parameters", "reads", "writes")
     more = ("run", "names", "required", "ignores_unknown")
@@ -428,7 +447,9 @@ def fields(one):
         (3, "$.properties.deep"),
     ],
 )
-def test_bad_schemas_are_refused_at_once(schema, path):
+def test_bad_schemas_are_refused_at_once(
+    schema: int | dict[str, str], path: str
+) -> None:
     """Not when a model calls the tool, which could do nothing about it."""
     one = tool(nested, "own")
     bad = freeze({"type": "object", "properties": {"deep": schema}})
@@ -446,7 +467,7 @@ def test_bad_schemas_are_refused_at_once(schema, path):
         ({"multipleOf": 0.5}, 10**400),
     ],
 )
-def test_schemas_that_fail(schema, value):
+def test_schemas_that_fail(schema: dict[str, Any], value: int) -> None:
     """They refuse in our own words, and what they refer to is not fetched."""
     assert (
         "Error executing tool 'nested' (InvalidArguments): "
@@ -454,7 +475,7 @@ def test_schemas_that_fail(schema, value):
     ) == output("nested", {"deep": value}, own(schema))
 
 
-def test_a_schema_may_refer_to_itself():
+def test_a_schema_may_refer_to_itself() -> None:
     """References inside the schema work."""
     one = tool(nested, "own")
     schema = {
@@ -469,9 +490,9 @@ def test_a_schema_may_refer_to_itself():
     assert "Stored." == output("nested", {"deep": 1}, tools)
 
 
-def test_the_depth_of_the_world_is_not_walked(monkeypatch):
+def test_the_depth_of_the_world_is_not_walked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A strict built-in tool is as fast as any; a tool of one's own is still measured."""
-    walked = []
+    walked: list[Any] = []
     monkeypatch.setattr(transition, "check_depth", walked.append)
     arguments = {"patient_id": "P-1", "notes": "new"}
     call_tool(WORLD, "update_patient_chart", arguments, tools=STRICT)
@@ -481,28 +502,30 @@ def test_the_depth_of_the_world_is_not_walked(monkeypatch):
     assert 1 == len(walked)
 
 
-def test_too_deep_results_are_still_refused():
+def test_too_deep_results_are_still_refused() -> None:
     """The option does not make room for deeper worlds."""
     deep = freeze([])
     for _ in range(MAX_DEPTH - 2):
         deep = freeze([deep])
     done = call_tool(WORLD, "nested", {"deep": deep}, tools=own({}))
 
+    assert done.error is not None
     assert ("EncodeError", WORLD) == (done.error.type, done.environment)
 
 
-def test_sessions_take_the_table():
+def test_sessions_take_the_table() -> None:
     """A strict refusal is in the log with its reply, and takes no idempotency key."""
     arguments = {**ENTRY, "hours": "2", "rate": 3}
     session, step = Session(WORLD).once(
         "k", "add_billing_entry", arguments, tools=STRICT
     )
 
+    assert step.error is not None
     assert INVALID_ARGUMENTS == step.error.type
     assert [None] == [one.key for one in session.log]
 
 
-def test_a_strict_tool_goes_to_another_process():
+def test_a_strict_tool_goes_to_another_process() -> None:
     """It pickles, before and after its schema was compiled."""
     one = STRICT["update_product_stock"]
     for _ in range(2):

@@ -16,12 +16,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "guides" / "test-your-domain.md"
 exec(compile(BLOCK, str(PAGE), "exec"))
 
 
-def test_it_is_short():
+def test_it_is_short() -> None:
     """A domain and its tests fit into less than 40 lines of code."""
     assert sum(bool(line) for line in BLOCK.splitlines()) < 40
 
 
-def test_it_is_whole():
+def test_it_is_whole() -> None:
     """The block defines the tests that pytest collects here."""
     marks = globals()["test_law"].pytestmark
 

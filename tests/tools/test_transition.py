@@ -5,8 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import json
 
+from typing import Any, NoReturn
+
 import pytest
 
+from documents import at
 from hypothesis import given
 
 from ipistate import (
@@ -24,7 +27,13 @@ from ipistate import (
     freeze,
     replay,
 )
-from ipistate.kernel import EMPTY_OBJECT, MAX_DEPTH, trusted_object, with_member
+from ipistate.kernel import (
+    EMPTY_OBJECT,
+    MAX_DEPTH,
+    JsonValue,
+    trusted_object,
+    with_member,
+)
 from ipistate.testing import json_names, json_values, plain_json, worlds
 from ipistate.tools import RECORDS, table_of, tool
 from ipistate.tools.world import append, create, enlist, place, record, update
@@ -46,12 +55,14 @@ WORLD = Environment.of(
 )
 
 
-def output(name, arguments, world=WORLD):
+def output(
+    name: str, arguments: dict[str, int | str], world: Environment = WORLD
+) -> str:
     """Return the reply to a call."""
     return call_tool(world, name, arguments).output
 
 
-def test_unknown_tools():
+def test_unknown_tools() -> None:
     """An unknown name is answered with the name as it came, and changes nothing."""
     for name in ("", "Send_Email", "send_email ", "verify", "\ud83d", "a\nb"):
         done = call_tool(WORLD, name, {"env": 1})
@@ -59,7 +70,7 @@ def test_unknown_tools():
         assert WORLD is done.environment
 
 
-def test_reading_and_writing():
+def test_reading_and_writing() -> None:
     """A reading call returns its input world, a writing call a new one."""
     read = call_tool(WORLD, "get_patient_record", {"patient_id": "P-1"})
     written = call_tool(
@@ -68,12 +79,14 @@ def test_reading_and_writing():
 
     assert read.environment is WORLD
     assert '{"patient_id": "P-1", "name": "Ada", "chart_notes": "old"}' == read.output
-    assert "old\nx" == written.environment.document["patients"]["P-1"]["chart_notes"]
-    assert "old" == WORLD.document["patients"]["P-1"]["chart_notes"]
+    assert "old\nx" == at(
+        written.environment.document, "patients", "P-1", "chart_notes"
+    )
+    assert "old" == at(WORLD.document, "patients", "P-1", "chart_notes")
     assert (None, None) == (read.error, written.error)
 
 
-def test_text_replies_are_not_quoted():
+def test_text_replies_are_not_quoted() -> None:
     """A text is sent as it is, also by a tool that usually sends JSON."""
     world = Environment.of({"patients": {"P-1": "a\u2028é", "P-2": None}})
 
@@ -81,7 +94,7 @@ def test_text_replies_are_not_quoted():
     assert "null" == output("get_patient_record", {"patient_id": "P-2"}, world)
 
 
-def test_errors_are_answers():
+def test_errors_are_answers() -> None:
     """A failing call names tool, exception and message; its world is its input."""
     done = call_tool(WORLD, "get_schedule", {"date": "x"})
 
@@ -93,16 +106,17 @@ def test_errors_are_answers():
 
 
 @given(plain_json().filter(lambda value: not isinstance(value, dict)))
-def test_arguments_that_are_no_object(value):
+def test_arguments_that_are_no_object(value: Any) -> None:
     """Arguments of another kind are answered, not raised."""
     done = call_tool(WORLD, "get_inbox", value)
     name = type(value).__name__
 
+    assert done.error is not None
     assert f"arguments must be an object, not {name}" == done.error.message
     assert WORLD is done.environment
 
 
-def test_arguments_that_are_no_json():
+def test_arguments_that_are_no_json() -> None:
     """Arguments that no model can send are the caller's mistake, with their path."""
     for bad, path in (
         (dt.date(2026, 3, 1), "$.a"),
@@ -115,7 +129,7 @@ def test_arguments_that_are_no_json():
 
 
 @given(worlds(RECORDS["hr"]), json_names(), json_values())
-def test_total(world, name, arguments):
+def test_total(world: Environment, name: str, arguments: JsonValue) -> None:
     """Whatever a model sends is answered with a text."""
     for called in (name, "send_email", "search_candidates"):
         done = call_tool(world, called, arguments)
@@ -123,7 +137,7 @@ def test_total(world, name, arguments):
         assert done.error is None or world is done.environment
 
 
-def test_replay_is_lazy_and_continues():
+def test_replay_is_lazy_and_continues() -> None:
     """Replaying yields each transition as it is asked for, each from the last world."""
     calls = [
         ToolCall("update_patient_chart", JsonObject({"patient_id": "P-1", "notes": n}))
@@ -132,20 +146,22 @@ def test_replay_is_lazy_and_continues():
     steps = replay(WORLD, iter(calls))
     first, second = next(steps), next(steps)
 
-    assert "old\na" == first.environment.document["patients"]["P-1"]["chart_notes"]
-    assert "old\na\nb" == second.environment.document["patients"]["P-1"]["chart_notes"]
+    assert "old\na" == at(first.environment.document, "patients", "P-1", "chart_notes")
+    assert "old\na\nb" == at(
+        second.environment.document, "patients", "P-1", "chart_notes"
+    )
     assert [] == [*steps]
     assert [] == [*replay(WORLD, [])]
 
 
-def test_calls_without_arguments():
+def test_calls_without_arguments() -> None:
     """A call may have no arguments at all."""
     (step,) = replay(WORLD, [ToolCall("get_open_positions")])
 
     assert "[]" == step.output
 
 
-def broken(world, how):
+def broken(world: JsonObject, how: str) -> tuple[Any, Any]:
     """Do something that no tool should do."""
     if how == "raise":
         raise ZeroDivisionError("division by zero")
@@ -172,10 +188,13 @@ def broken(world, how):
         ("none", "SchemaError", "an environment is a JSON object"),
     ],
 )
-def test_b22_a_users_tool_that_breaks_the_rules(how, kind, message):
+def test_b22_a_users_tool_that_breaks_the_rules(
+    how: str, kind: str, message: str
+) -> None:
     """B22: what a plug-in returns is checked; the call is refused and nothing changes."""
     done = call_tool(WORLD, "broken", {"how": how}, tools=table_of([tool(broken)]))
 
+    assert done.error is not None
     assert kind == done.error.type
     assert message in done.error.message
     assert WORLD is done.environment
@@ -192,47 +211,51 @@ ODD_PARTS = {
 }
 
 
-def storing(world, how, what):
+def storing(world: JsonObject, how: str, what: str) -> tuple[JsonObject, JsonValue]:
     """Store something with the operations that tools are written with."""
-    odd = ODD_PARTS[what]
+    odd: Any = ODD_PARTS[what]
     if how == "update":
         return update(world, ("patients", "Patient", "P-1"), {"at": odd}, "done")
     if how == "create":
-        return create(world, "rows", ("id", "R-"), {"at": odd})
+        row: Any = {"at": odd}
+        return create(world, "rows", ("id", "R-"), row)
     if how == "enlist":
-        return enlist(world, "rows", ("id", "R-"), {"at": odd})
+        row = {"at": odd}
+        return enlist(world, "rows", ("id", "R-"), row)
     return append(world, "messages", record(at=odd)), "done"
 
 
 @pytest.mark.parametrize("how", ["update", "create", "enlist", "append"])
 @pytest.mark.parametrize("what", ODD_PARTS)
-def test_b22_operations_store_json_only(how, what):
+def test_b22_operations_store_json_only(how: str, what: str) -> None:
     """B22: no operation that stores takes what JSON cannot carry."""
     tools = table_of([tool(storing)])
     done = call_tool(WORLD, "storing", {"how": how, "what": what}, tools=tools)
 
+    assert done.error is not None
     assert "EncodeError" == done.error.type
     assert WORLD is done.environment
 
 
-def test_b26_operations_keep_no_foreign_list():
+def test_b26_operations_keep_no_foreign_list() -> None:
     """B26: plain data that is stored is copied first."""
-    mine = [1]
+    mine: Any = [1]
     world = append(WORLD.document, "rows", record(list=mine))
     world, _ = update(world, ("patients", "Patient", "P-1"), {"list": mine}, "done")
     before = encode(world)
     mine.append(2)
 
     assert before == encode(world)
-    assert JsonArray is type(world["patients"]["P-1"]["list"])
+    assert JsonArray is type(at(world, "patients", "P-1", "list"))
 
 
-def growing(world):
+def growing(world: JsonObject) -> tuple[JsonObject, str]:
     """Nest the whole world once more."""
-    return place(EMPTY_OBJECT, "inner", world), "done"
+    inner: Any = place(EMPTY_OBJECT, "inner", world)
+    return inner, "done"
 
 
-def test_b17_a_users_tool_cannot_nest_without_end():
+def test_b17_a_users_tool_cannot_nest_without_end() -> None:
     """B17: the limit is checked on the resulting world, call after call."""
     tools = table_of([tool(growing)])
     world = Environment.of({})
@@ -242,6 +265,7 @@ def test_b17_a_users_tool_cannot_nest_without_end():
         world = step.environment
     refused = call_tool(world, "growing", {}, tools=tools)
 
+    assert refused.error is not None
     assert "EncodeError" == refused.error.type
     assert world is refused.environment
     assert world.document == Environment.from_json(world.to_json()).document
@@ -250,14 +274,14 @@ def test_b17_a_users_tool_cannot_nest_without_end():
 class Speechless(Exception):
     """An error that cannot even be printed."""
 
-    def __str__(self):
+    def __str__(self) -> NoReturn:
         raise RuntimeError
 
 
-def test_an_error_that_cannot_be_printed():
+def test_an_error_that_cannot_be_printed() -> None:
     """A tool's exception is an answer even if it cannot be printed."""
 
-    def fail(world):
+    def fail(world: JsonObject) -> NoReturn:
         raise Speechless
 
     done = call_tool(WORLD, "fail", {}, tools=table_of([tool(fail)]))
@@ -265,7 +289,7 @@ def test_an_error_that_cannot_be_printed():
     assert "Error executing tool 'fail' (Speechless): " == done.output
 
 
-def test_a_users_tool_may_return_plain_data():
+def test_a_users_tool_may_return_plain_data() -> None:
     """Plain data from a plug-in is frozen; its reply may be any JSON."""
     tools = table_of([tool(broken)])
     done = call_tool(WORLD, "broken", {"how": "plain"}, tools=tools)
@@ -277,17 +301,17 @@ def test_a_users_tool_may_return_plain_data():
     assert json.dumps([WORLD.document] * 2 + [None]) == reply
 
 
-def test_interrupts_are_not_answers():
+def test_interrupts_are_not_answers() -> None:
     """An interrupt of the process is not swallowed."""
 
-    def stop(world):
+    def stop(world: JsonObject) -> NoReturn:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         call_tool(WORLD, "stop", {}, tools=table_of([tool(stop)]))
 
 
-def test_b08_infinite_products_are_refused():
+def test_b08_infinite_products_are_refused() -> None:
     """B08: two finite numbers whose product is infinite are answered with an error."""
     entry = {"case_id": "C", "date": "d", "description": "x", "hours": 1e200}
     done = call_tool(WORLD, "add_billing_entry", {**entry, "rate": 1e200})
@@ -299,50 +323,53 @@ def test_b08_infinite_products_are_refused():
     assert after.environment.document == decode(after.environment.to_json())
 
 
-def test_b64_reserved_and_prefixed_names():
+def test_b64_reserved_and_prefixed_names() -> None:
     """B64: names of routes and prefixed names are no tools, in no spelling."""
     for name in ("verify", "close_session", "..%2Fverify", "mcp__ipi__send_message"):
         assert name not in TOOLS
         assert f"Unknown tool: {name}" == output(name, {})
 
 
-def test_b71_numbers_as_text_as_the_reference_does():
+def test_b71_numbers_as_text_as_the_reference_does() -> None:
     """B71: by default text is stored as it came, and a product repeats it."""
     entry = {"case_id": "C", "date": "d", "description": "x", "hours": "2", "rate": 3}
     world = call_tool(WORLD, "add_billing_entry", entry).environment
-    (row,) = world.document["billing_records"].values()
+    (row,) = at(world.document, "billing_records").values()
     stock = {"product_id": "A", "stock_quantity": "12"}
     world = call_tool(world, "update_product_stock", stock).environment
 
-    assert "222" == row["amount"]
-    assert "12" == world.document["products"]["A"]["stock_quantity"]
+    assert "222" == at(row, "amount")
+    assert "12" == at(world.document, "products", "A", "stock_quantity")
 
 
-def test_b73_missing_null_and_empty_arguments():
+def test_b73_missing_null_and_empty_arguments() -> None:
     """B73: missing and null are errors that name the argument; empty is intended."""
     missing = "missing 1 required positional argument: 'notes'"
     chart = {"patient_id": "P-1"}
     for arguments in (chart, {**chart, "notes": None}):
         done = call_tool(WORLD, "update_patient_chart", arguments)
+        assert done.error is not None
         assert f"update_patient_chart() {missing}" == done.error.message
         assert WORLD is done.environment
     empty = call_tool(WORLD, "update_patient_chart", {**chart, "notes": ""})
-    assert "old\n" == empty.environment.document["patients"]["P-1"]["chart_notes"]
+    assert "old\n" == at(empty.environment.document, "patients", "P-1", "chart_notes")
     null = call_tool(WORLD, "update_patient_chart", None)
+    assert null.error is not None
     assert "arguments must be an object, not NoneType" == null.error.message
 
 
-def test_b74_arguments_of_the_wrong_kind():
+def test_b74_arguments_of_the_wrong_kind() -> None:
     """B74: arguments are objects, never decoded twice; inner texts stay texts."""
     for arguments in ('{"order_id": "O-1"}', [1], True):
         done = call_tool(WORLD, "get_order_details", freeze(arguments))
+        assert done.error is not None
         assert "TypeError" == done.error.type
         assert done.error.message.startswith("arguments must be an object, not ")
     sent = call_tool(WORLD, "send_message", {"recipients": '["a@b.test"]'})
     assert 'Message sent to ["a@b.test"].' == sent.output
 
 
-def test_b76_one_bad_record_as_in_the_reference():
+def test_b76_one_bad_record_as_in_the_reference() -> None:
     """B76: by default a text quantity fails the listing, and other tools still work."""
     done = call_tool(WORLD, "list_low_stock_items", {"threshold": 5})
     stock = {"product_id": "A", "stock_quantity": "many"}
@@ -356,13 +383,13 @@ def test_b76_one_bad_record_as_in_the_reference():
     assert '{"inventory_id": "I-1", "quantity": 3}' == found
 
 
-def test_b77_ranges_and_references_as_in_the_reference():
+def test_b77_ranges_and_references_as_in_the_reference() -> None:
     """B77: by default stock may become negative and an unknown order be refunded."""
     adjust = {"inventory_id": "I-1", "adjustment": -50}
     world = call_tool(WORLD, "adjust_warehouse_quantity", adjust).environment
-    refund = {"refund_id": "O-404", "amount": 9}
+    refund: dict[str, int | str] = {"refund_id": "O-404", "amount": 9}
 
-    assert -47 == world.document["warehouse_inventories"]["I-1"]["quantity"]
+    assert -47 == at(world.document, "warehouse_inventories", "I-1", "quantity")
     assert "Refund O-404 processed for $9." == output("process_refund", refund)
 
 
@@ -377,20 +404,22 @@ def test_b77_ranges_and_references_as_in_the_reference():
         ),
     ],
 )
-def test_ids_that_are_numbers_are_texts(tool_name, collection, arguments):
+def test_ids_that_are_numbers_are_texts(
+    tool_name: str, collection: str, arguments: dict[str, int | str]
+) -> None:
     """A number as an id is the key that its JSON text is, found by either."""
     world = call_tool(Environment.of({}), tool_name, arguments).environment
     key = next(iter(arguments))
     again = call_tool(world, tool_name, {**arguments, key: "5"}).environment
     for value, text in ((5, "5"), (1.5, "1.5"), (True, "true"), (1e16, "1e+16")):
         other = call_tool(Environment.of({}), tool_name, {**arguments, key: value})
-        assert [text] == [*other.environment.document[collection]]
+        assert [text] == [*at(other.environment.document, collection)]
 
-    assert ["5"] == [*world.document[collection]]
-    assert ["5"] == [*again.document[collection]]
+    assert ["5"] == [*at(world.document, collection)]
+    assert ["5"] == [*at(again.document, collection)]
 
 
-def test_deep_results_are_refused():
+def test_deep_results_are_refused() -> None:
     """A call whose result passes the depth limit is answered and changes nothing."""
     deep = freeze(json.loads("[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1)))
     world = Environment(trusted_object({"prescriptions": JsonObject()}))

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from ipistate import Environment, Injection, ToolCall, assess
+from ipistate.scoring.effects.report import Effects
 from ipistate.scoring.traces import TracedCall
 
 
@@ -37,26 +41,31 @@ INJECTION = {
 
 
 @pytest.fixture(scope="session")
-def world():
+def world() -> Environment:
     """Return the small world."""
     return Environment.of(WORLD)
 
 
 @pytest.fixture(scope="session")
-def aim():
+def aim() -> Callable[..., Injection]:
     """Return a function that makes an injection with other members."""
 
-    def injection(**changes):
+    def injection(**changes: Any) -> Injection:
         return Injection.from_document({**INJECTION, **changes})
 
     return injection
 
 
 @pytest.fixture
-def judge(world, aim):
+def judge(world: Environment, aim: Callable[..., Injection]) -> Callable[..., Effects]:
     """Return a function that assesses calls, given as names with arguments."""
 
-    def assessed(*calls, required=(), injection=None, **options):
+    def assessed(
+        *calls: tuple[str, dict[str, Any]] | TracedCall,
+        required: list[str] | tuple[Any, ...] = (),
+        injection: Injection | None = None,
+        **options: Any,
+    ) -> Effects:
         made = [
             one if isinstance(one, TracedCall) else ToolCall(one[0], one[1])
             for one in calls
@@ -67,10 +76,12 @@ def judge(world, aim):
 
 
 @pytest.fixture
-def traced():
+def traced() -> Callable[..., TracedCall]:
     """Return a function that makes a recorded call of arguments, text or data."""
 
-    def call(name, arguments, reply=None):
+    def call(
+        name: str, arguments: str | dict[str, str], reply: str | None = None
+    ) -> TracedCall:
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
         return TracedCall(name=name, written=text, reply=reply)
 

@@ -1,9 +1,15 @@
 """Clients: agents that seed, call, verify and close, and strays that should not."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
 import attrs
 
 from ipistate.protocol.episode import EpisodeId
 from simulator.process import Kind
+from simulator.simulation import Simulation
 
 
 @attrs.define
@@ -17,7 +23,7 @@ class Rollout:
     """``running``, ``pending`` (restored, not started yet), ``lost`` or ``over``."""
 
     @property
-    def episode(self):
+    def episode(self) -> EpisodeId:
         """The attempt that runs or ran last."""
         return EpisodeId(self.name, self.attempt)
 
@@ -25,21 +31,21 @@ class Rollout:
 class Rollouts:
     """Starts agents and keeps account of them."""
 
-    def __init__(self, sim):
+    def __init__(self, sim: Simulation) -> None:
         """Know no rollout."""
         self.sim = sim
-        self.known = {}
+        self.known: dict[str, Rollout] = {}
 
-    def live(self):
+    def live(self) -> list[Rollout]:
         """Return the rollouts that a controller would continue."""
         return [r for r in self.known.values() if r.state in {"running", "pending"}]
 
-    def lose(self):
+    def lose(self) -> None:
         """The process died, and all sessions with it."""
         for rollout in self.live():
             rollout.state = "lost"
 
-    def begin(self):
+    def begin(self) -> Generator[Any, Any, Any]:
         """Keep some rollouts running."""
         sim = self.sim
         while True:
@@ -57,11 +63,11 @@ class Rollouts:
                 name = f"r{next(sim.numbers)}"
                 self.start(Rollout(name, 0, self.fresh_session()))
 
-    def fresh_session(self):
+    def fresh_session(self) -> str:
         """Name a session that has never been."""
         return f"s{next(self.sim.numbers)}"
 
-    def start(self, rollout, seeds=True):  # noqa: FBT002
+    def start(self, rollout: Rollout, seeds: bool = True) -> None:  # noqa: FBT002
         """Start an agent."""
         if len(self.known) > 40:
             self.known = {r.name: r for r in self.live()}
@@ -69,13 +75,19 @@ class Rollouts:
         self.known[rollout.name] = rollout
         self.sim.spawn(self._agent(rollout, seeds))
 
-    def _ask(self, rollout, kind, outcome=200, prefix=0.5):
+    def _ask(
+        self,
+        rollout: Rollout,
+        kind: Kind,
+        outcome: int | None = 200,
+        prefix: float = 0.5,
+    ) -> Callable[..., None]:
         sim = self.sim
         episode = rollout.episode if sim.chance(prefix) else None
         patience = sim.random.random() * 15.0 if sim.chance(0.07) else None
         return sim.ask(kind, rollout.session, episode, outcome, patience)
 
-    def _agent(self, rollout, seeds):
+    def _agent(self, rollout: Rollout, seeds: bool) -> Generator[Any, Any, Any]:
         sim, episode, generation = self.sim, rollout.episode, self.sim.generation
         if seeds:
             outcome = sim.random.choice([200] * 8 + [422, None])
@@ -102,16 +114,16 @@ class Rollouts:
         if rollout.episode == episode:
             rollout.state = "over"
 
-    def _branch_off(self, rollout):
+    def _branch_off(self, rollout: Rollout) -> None:
         if self.sim.chance(0.05):
             self.sim.spawn(self._once(rollout, Kind.TOOL))
         if self.sim.chance(0.07):
             self.sim.spawn(self._fork(rollout))
 
-    def _once(self, rollout, kind):
+    def _once(self, rollout: Rollout, kind: Kind) -> Generator[Any, Any, Any]:
         yield self._ask(rollout, kind)
 
-    def _fork(self, rollout):
+    def _fork(self, rollout: Rollout) -> Generator[Any, Any, Any]:
         # As a rule for new rollouts; now and then for an attempt that is known already.
         sim, generation = self.sim, self.sim.generation
         forks = [
@@ -131,7 +143,7 @@ class Rollouts:
             for fork in forks:
                 self.start(fork, seeds=False)
 
-    def strays(self):
+    def strays(self) -> Generator[Any, Any, Any]:
         """Send what comes too late, too early, twice or from nobody."""
         sim = self.sim
         while True:
@@ -147,14 +159,16 @@ class Rollouts:
                 kind = sim.random.choice([kind, Kind.TOOL, Kind.METRICS])
             sim.spawn(self._stray(kind, session, episode))
 
-    def _stray(self, kind, session, episode):
+    def _stray(
+        self, kind: Kind, session: str, episode: EpisodeId | None
+    ) -> Generator[Any, Any, Any]:
         yield self.sim.ask(kind, session, episode, patience=self.sim.delay(60.0))
 
-    def _any(self):
+    def _any(self) -> Rollout | None:
         known = list(self.known.values())
         return self.sim.random.choice(known) if known else None
 
-    def _stale(self, rollout):
+    def _stale(self, rollout: Rollout) -> EpisodeId | None:
         # An earlier attempt, the same one, or nothing but the cookie.
         earlier = max(0, rollout.attempt - self.sim.random.randint(0, 2))
         named = EpisodeId(rollout.name, earlier)

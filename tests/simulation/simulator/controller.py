@@ -1,7 +1,16 @@
 """Controllers: they checkpoint, retire and restore, and make every mistake they can."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, TypeGuard
+
+from documents import at
+
+from ipistate.protocol.actions import Reply
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.operations import (
+    Call,
     CommitBody,
     ForgetBody,
     PrepareBody,
@@ -11,13 +20,14 @@ from ipistate.protocol.operations import (
     RetireBody,
 )
 from simulator.agents import Rollout
+from simulator.simulation import Simulation
 
 
 DEADLINES = (-1.0, 0.5, 3.0, 10.0, 30.0, 30.0, 30.0)
 TRIES = 3
 
 
-def is_good(reply):
+def is_good(reply: Reply | None) -> TypeGuard[Reply]:
     """Tell whether a call succeeded."""
     return reply is not None and reply.status == 200
 
@@ -25,25 +35,28 @@ def is_good(reply):
 class Controller:
     """Drives the participant of a simulation."""
 
-    def __init__(self, sim):
+    def __init__(self, sim: Simulation) -> None:
         """Know no checkpoint."""
         self.sim = sim
-        self.ids, self.directories = [], []
-        self.committed = None
-        self.retired = []
+        self.ids: list[str] = []
+        self.directories: list[str] = []
+        self.committed: str | None = None
+        self.retired: list[str] = []
 
     # -- calls
 
-    def _fresh(self, prefix):
+    def _fresh(self, prefix: str) -> str:
         return f"{prefix}{next(self.sim.numbers)}"
 
-    def _send(self, operation, name, **members):
+    def _send(
+        self, operation: type[Call], name: str, **members: Any
+    ) -> Callable[..., None]:
         sim = self.sim
         deadline = sim.now + sim.random.choice(DEADLINES)
         body = operation(checkpoint_id=name, deadline_ts=deadline, **members)
         return self._call(body)
 
-    def _call(self, body):
+    def _call(self, body: Call) -> Callable[..., None]:
         sim = self.sim
         patience = max(0.0, body.deadline_ts - sim.now)
         patience += sim.random.choice([5.0, 5.0, 20.0])
@@ -51,9 +64,11 @@ class Controller:
             patience *= sim.random.random()
         return sim.call(body, patience)
 
-    def _retried(self, operation, name, **members):
+    def _retried(
+        self, operation: type[Call], name: str, **members: Any
+    ) -> Generator[Any, Any, Reply | None]:
         # Again and again with the same arguments, until it succeeds or does not matter.
-        reply = None
+        reply: Reply | None = None
         for _ in range(TRIES):
             reply = yield self._send(operation, name, **members)
             if is_good(reply):
@@ -63,7 +78,7 @@ class Controller:
 
     # -- checkpoints
 
-    def checkpoints(self):
+    def checkpoints(self) -> Generator[Any, Any, Any]:
         """Take checkpoints, one after the other."""
         sim = self.sim
         while True:
@@ -71,7 +86,7 @@ class Controller:
             if not sim.is_recovering or sim.chance(0.1):
                 yield from self._checkpoint(self._fresh("c"))
 
-    def _checkpoint(self, name):
+    def _checkpoint(self, name: str) -> Generator[Any, Any, Any]:
         sim, generation = self.sim, self.sim.generation
         self.ids = [*self.ids[-80:], name]
         reply = None
@@ -84,13 +99,16 @@ class Controller:
         if (ready or sim.chance(0.1)) and sim.generation == generation:
             yield from self._commit(name)
         elif is_good(reply):
-            yield from self._unblock(name, reply.document["report"]["blockers"])
+            yield from self._unblock(name, at(reply.document, "report", "blockers"))
         if not sim.chance(0.12):  # else the controller is gone, and the lease runs out
             yield from self._retried(ResumeBody, name)
 
-    def _commit(self, name):
+    def _commit(self, name: str) -> Generator[Any, Any, Any]:
         sim = self.sim
-        members = {"checkpoint_dir": self._directory(), "episode_ids": self._scope()}
+        members: dict[str, Any] = {
+            "checkpoint_dir": self._directory(),
+            "episode_ids": self._scope(),
+        }
         if sim.chance(0.1):
             members["stop"] = True
         reply = yield from self._retried(CommitBody, name, **members)
@@ -98,17 +116,17 @@ class Controller:
             yield self._send(CommitBody, name, **members | {"episode_ids": ()})
         if is_good(reply):
             self.committed = members["checkpoint_dir"]
-            self.directories = [*self.directories[-5:], self.committed]
+            self.directories = [*self.directories[-5:], members["checkpoint_dir"]]
         while sim.chance(0.3):
             yield self._send(RenewBody, name)
             yield sim.sleep(sim.delay(10.0))
 
-    def _directory(self):
+    def _directory(self) -> str:
         if self.directories and self.sim.chance(0.1):
             return self.sim.random.choice(self.directories)
         return self._fresh("d")
 
-    def _scope(self):
+    def _scope(self) -> tuple[EpisodeId, ...] | None:
         sim = self.sim
         if sim.chance(0.15):
             return None
@@ -123,7 +141,7 @@ class Controller:
             live.append(EpisodeId("nobody", 3))
         return tuple(live)
 
-    def _unblock(self, name, blockers):
+    def _unblock(self, name: str, blockers: Iterable[Any]) -> Generator[Any, Any, Any]:
         yield from self._retried(ResumeBody, name)
         if blockers:
             episodes = tuple(EpisodeId.from_capture_key(key) for key in blockers)
@@ -131,7 +149,7 @@ class Controller:
 
     # -- retirements
 
-    def retirements(self):
+    def retirements(self) -> Generator[Any, Any, Any]:
         """Retire what runs or ran, and forget some of it."""
         sim = self.sim
         while True:
@@ -143,7 +161,7 @@ class Controller:
             else:
                 yield from self._retire(name)
 
-    def _retire(self, name):
+    def _retire(self, name: str) -> Generator[Any, Any, Any]:
         sim = self.sim
         known = list(sim.rollouts.known.values())
         chosen = sim.random.sample(known, min(len(known), sim.random.randint(1, 3)))
@@ -159,7 +177,7 @@ class Controller:
 
     # -- noise
 
-    def noise(self):
+    def noise(self) -> Generator[Any, Any, Any]:
         """Send calls that make no sense, with ids of any age."""
         sim = self.sim
         while True:
@@ -169,12 +187,12 @@ class Controller:
                 name = self.ids[-1]
             sim.spawn(self._noise(name))
 
-    def _noise(self, name):
+    def _noise(self, name: str) -> Generator[Any, Any, Any]:
         sim = self.sim
         operation = sim.random.choice(
             [PrepareBody, RenewBody, CommitBody, RestoreBody, ResumeBody]
         )
-        members = {}
+        members: dict[str, Any] = {}
         if operation in {CommitBody, RestoreBody}:
             members["checkpoint_dir"] = self._directory()
             members["episode_ids"] = self._scope()
@@ -184,7 +202,7 @@ class Controller:
 
     # -- after a crash
 
-    def recover(self):
+    def recover(self) -> Generator[Any, Any, Any]:
         """Start a fresh process and restore the last checkpoint, if there is one."""
         sim, generation = self.sim, self.sim.generation
         sim.is_recovering = True
@@ -197,7 +215,7 @@ class Controller:
         if sim.generation == generation:
             sim.is_recovering = False
 
-    def _restore(self, name):
+    def _restore(self, name: str) -> Generator[Callable[..., None], Any, bool]:
         generation, directory = self.sim.generation, self._source()
         scope = self._restorable(directory)
         self.ids = [*self.ids[-80:], name]
@@ -208,13 +226,13 @@ class Controller:
             yield from self._restored(name, directory, reply, scope)
         return is_good(reply)
 
-    def _source(self):
+    def _source(self) -> str:
         sim = self.sim
         if self.committed is None or sim.chance(0.15):
             return sim.random.choice([*sim.disk.directories, "nowhere"])
         return self.committed
 
-    def _restorable(self, directory):
+    def _restorable(self, directory: str) -> tuple[EpisodeId, ...]:
         sim = self.sim
         found = sim.ledger.contents.get(directory, {}).values()
         keep = 1.0 if sim.chance(0.7) else 0.6
@@ -223,7 +241,13 @@ class Controller:
             episodes[EpisodeId("nobody")] = None
         return tuple(episodes)
 
-    def _restored(self, name, directory, reply, scope):
+    def _restored(
+        self,
+        name: str,
+        directory: str,
+        reply: Reply | None,
+        scope: tuple[EpisodeId, ...],
+    ) -> Generator[Any, Any, Any]:
         sim = self.sim
         following = tuple(episode.next_attempt for episode in scope)
         if following and (not is_good(reply) or sim.chance(0.1)):
@@ -236,9 +260,9 @@ class Controller:
         if not sim.chance(0.05):
             yield from self._retried(ResumeBody, name)
         if is_good(reply) and sim.generation == generation:
-            self._replace(directory, reply.document["restored"])
+            self._replace(directory, at(reply.document, "restored"))
 
-    def _replace(self, directory, restored):
+    def _replace(self, directory: str, restored: Iterable[str]) -> None:
         sim = self.sim
         sessions = {
             episode.next_attempt.capture_key: session
@@ -253,7 +277,7 @@ class Controller:
             if not sim.chance(0.1):
                 sim.spawn(self._begin_later(rollout))
 
-    def _begin_later(self, rollout):
+    def _begin_later(self, rollout: Rollout) -> Generator[Any, Any, Any]:
         sim, generation = self.sim, self.sim.generation
         yield sim.sleep(
             sim.delay(60.0) if sim.chance(0.6) else sim.random.random() * 60.0

@@ -4,22 +4,28 @@ A write can fail at each step, and be cut off before each step by a crash. What 
 synced may be gone after a crash.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from hashlib import sha256
+from typing import Any
 
 from ipistate.errors import CheckpointError
-from ipistate.protocol.records import Manifest, Restorable
+from ipistate.protocol.actions import Write
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.records import Manifest, Restorable, SessionRecord
 
 
 STEPS = ("temporary", "lines", "records", "synced", "manifest", "durable")
 
 
-def refused(message):
+def refused(message: str) -> CheckpointError:
     """Make the error of a directory that cannot be written or read."""
     return CheckpointError("invalid_checkpoint_state", message)
 
 
-def manifest_of(action):
+def manifest_of(action: Write) -> Manifest:
     """Make the manifest that a write publishes."""
     text = repr([(r.session_id, r.episode_id, r.state) for r in action.records])
     digest = sha256(text.encode()).hexdigest()
@@ -36,13 +42,14 @@ def manifest_of(action):
 class Directory:
     """What one checkpoint directory holds."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         """Start empty."""
-        self.temporary, self.files = set(), {}
-        self.manifest = None
-        self.unsynced = set()
+        self.temporary: set[int] = set()
+        self.files: dict[str, tuple[SessionRecord, ...]] = {}
+        self.manifest: Manifest | None = None
+        self.unsynced: set[str] = set()
 
-    def lose_power(self, is_lost):
+    def lose_power(self, is_lost: Callable[..., bool]) -> None:
         """Forget some of what was not synced; temporary files stay behind."""
         for name in sorted(self.unsynced):
             if is_lost() and name == "manifest":
@@ -51,10 +58,10 @@ class Directory:
                 del self.files[name]
         self.unsynced = set()
 
-    def _needed(self):
+    def _needed(self) -> set[str]:
         return set() if self.manifest is None else {self.manifest.records_file}
 
-    def read(self, scope):
+    def read(self, scope: tuple[EpisodeId, ...]) -> Restorable:
         """Return the records of a scope, as a reader finds them."""
         if self.manifest is None:
             raise refused("no checkpoint here")
@@ -66,12 +73,12 @@ class Directory:
 class StopFlag:
     """Ends a write; whoever sets it waits only for a publication that runs."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         """Start with a write that may go on."""
         self.is_set = self.is_locked = False
-        self._waiting = []
+        self._waiting: list[Callable[..., None]] = []
 
-    def set(self, done):
+    def set(self, done: Callable[..., None]) -> None:
         """Set the flag as soon as nothing is being published, then call ``done``."""
         if self.is_locked:
             self._waiting.append(done)
@@ -79,13 +86,13 @@ class StopFlag:
             self.is_set = True
             done()
 
-    def check(self):
+    def check(self) -> None:
         """Refuse to go on once the flag is set."""
         if self.is_set:
             raise refused("stopped")
 
     @contextmanager
-    def publishing(self):
+    def publishing(self) -> Generator[None]:
         """Hold off those who want to set the flag; a crash releases nobody."""
         self.check()
         self.is_locked = True
@@ -96,7 +103,7 @@ class StopFlag:
             raise
         self._release()
 
-    def _release(self):
+    def _release(self) -> None:
         self.is_locked, waiting, self._waiting = False, self._waiting, []
         for done in waiting:
             self.set(done)
@@ -105,26 +112,28 @@ class StopFlag:
 class Disk:
     """Directories by name; it outlives the processes."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         """Start empty."""
-        self.directories = {}
+        self.directories: dict[str, Directory] = {}
 
-    def at(self, name):
+    def at(self, name: str) -> Directory:
         """Return a directory, made if it is missing."""
         return self.directories.setdefault(name, Directory())
 
-    def lose_power(self, is_lost):
+    def lose_power(self, is_lost: Callable[..., bool]) -> None:
         """Forget some of what was not synced."""
         for directory in self.directories.values():
             directory.lose_power(is_lost)
 
-    def read(self, name, scope):
+    def read(self, name: str, scope: tuple[EpisodeId, ...]) -> Restorable:
         """Return the records of a scope."""
         if name not in self.directories:
             raise refused("no such directory")
         return self.directories[name].read(scope)
 
-    def write(self, action, flag, published):
+    def write(
+        self, action: Write, flag: StopFlag, published: Callable[..., None]
+    ) -> Generator[str, Any, CheckpointError | Manifest]:
         """Publish a checkpoint in steps; yields the name of each step before it is done.
 
         A true value sent in makes the step fail. ``published`` is called when the
@@ -154,12 +163,14 @@ class Disk:
         return manifest
 
 
-def _fail_if(failing):
+def _fail_if(failing: bool) -> None:
     if failing:
         raise refused("input/output error")
 
 
-def _link(directory, manifest, published):
+def _link(
+    directory: Directory, manifest: Manifest, published: Callable[..., None]
+) -> None:
     if directory.manifest is None:
         directory.manifest = manifest
         directory.unsynced.add("manifest")

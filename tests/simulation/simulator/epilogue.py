@@ -1,8 +1,14 @@
 """The end of a schedule: nobody comes any more, and everything must come to rest."""
 
+from __future__ import annotations
+
 import math
 
+from typing import Any
+
+from ipistate.kernel.values import JsonObject
 from ipistate.protocol.operations import (
+    Call,
     CommitBody,
     ForgetBody,
     PrepareBody,
@@ -12,9 +18,10 @@ from ipistate.protocol.operations import (
 )
 from ipistate.protocol.participant import Phase
 from simulator.ledger import require
+from simulator.simulation import Simulation
 
 
-def end(sim):
+def end(sim: Simulation) -> None:
     """Let everything end, then take a checkpoint and restore it in a fresh process."""
     sim.doomed = None
     sim.settle()
@@ -22,21 +29,21 @@ def end(sim):
     if sim.process is None:
         sim.start()
     _free_retired(sim)
-    tracked = dict(sim.process.participant.gate.sessions)
-    worlds = {s: sim.process.worlds[s] for s in tracked if s in sim.process.worlds}
+    tracked = dict(sim.alive.participant.gate.sessions)
+    worlds = {s: sim.alive.worlds[s] for s in tracked if s in sim.alive.worlds}
     _checkpoint(sim)
     sim.crash("at the end")
     sim.start()
     episodes = tuple({tracked[session]: None for session in worlds})
     members = {"checkpoint_dir": "last", "episode_ids": episodes}
     _must(sim, RestoreBody, "last-restore", **members)
-    require(sim.process.worlds == worlds, "the last checkpoint lost something")
+    require(sim.alive.worlds == worlds, "the last checkpoint lost something")
     _must(sim, ResumeBody, "last-restore")
     sim.settle()
     _require_rest(sim)
 
 
-def _require_rest(sim):
+def _require_rest(sim: Simulation) -> None:
     process = sim.process
     if process is None:
         return
@@ -47,17 +54,22 @@ def _require_rest(sim):
     require(process.participant.control.due == math.inf, "a timer is missing")
 
 
-def _must(sim, operation, name, **members):
+def _must(
+    sim: Simulation, operation: type[Call], name: str, **members: Any
+) -> JsonObject:
     body = operation(checkpoint_id=name, deadline_ts=sim.now + 1000.0, **members)
-    replies = []
+    replies: list[Any] = []
     sim.operate(body, replies.append)
     sim.settle(lambda: bool(replies))
-    require(replies and replies[0].status == 200, f"{body} got no success: {replies}")
-    return replies[0].document
+    require(
+        bool(replies) and replies[0].status == 200, f"{body} got no success: {replies}"
+    )
+    found: JsonObject = replies[0].document
+    return found
 
 
-def _free_retired(sim):
-    bindings = sim.process.participant.gate.bindings
+def _free_retired(sim: Simulation) -> None:
+    bindings = sim.alive.participant.gate.bindings
     if bindings.leaving:
         episodes = tuple(bindings.sessions[s] for s in sorted(bindings.leaving))
         _must(sim, RetireBody, "last-retire", episode_ids=episodes)
@@ -65,7 +77,7 @@ def _free_retired(sim):
         _must(sim, ForgetBody, "last-forget", rollout_ids=tuple(bindings.marks))
 
 
-def _checkpoint(sim):
+def _checkpoint(sim: Simulation) -> None:
     document = _must(sim, PrepareBody, "last")
     require(document["phase"] == "prepared", "a participant at rest is not ready")
     _must(sim, CommitBody, "last", checkpoint_dir="last")

@@ -4,7 +4,9 @@ import inspect
 import sys
 import textwrap
 
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import Any
 
 import attrs
 
@@ -34,7 +36,7 @@ class Fault:
     new: str
 
     @contextmanager
-    def injected(self):
+    def injected(self) -> Generator[None]:
         """Put the broken function wherever the right one is used."""
         right, wrong = inspect.getattr_static(self.owner, self.name), self._broken()
         places = [
@@ -51,22 +53,23 @@ class Fault:
             for place, name in places:
                 setattr(place, name, right)
 
-    def _places(self):
+    def _places(self) -> list[Any]:
         if inspect.isclass(self.owner):
             return [self.owner]
         names = [name for name in sys.modules if name.startswith("ipistate.protocol")]
         return [sys.modules[name] for name in names]
 
-    def _broken(self):
+    def _broken(self) -> property | Callable[..., Any]:
         right = inspect.getattr_static(self.owner, self.name)
         function = getattr(right, "fget", right)
         text = textwrap.dedent(inspect.getsource(function))
         if text.count(self.old) != 1:
             raise LookupError(f"{self.name} does not contain {self.old!r} once")
         text = _HEAD + text.replace(self.old, self.new)
-        scope = {}
+        scope: dict[str, Any] = {}
         exec(text, vars(sys.modules[function.__module__]), scope)
-        return scope[self.name]
+        found: property | Callable[..., Any] = scope[self.name]
+        return found
 
 
 FAULTS = {

@@ -5,12 +5,22 @@ machine's state, which it only compares. It lives as long as the disk; what belo
 process is forgotten with a crash.
 """
 
+from __future__ import annotations
+
 from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import attrs
 
-from ipistate.protocol.actions import STATUS_OF
+from documents import at
+
+from ipistate.kernel.values import JsonObject
+from ipistate.protocol.actions import STATUS_OF, Read, Reply, Write
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.gate import Gate
 from ipistate.protocol.operations import (
+    Call,
     CommitBody,
     ForgetBody,
     PrepareBody,
@@ -19,7 +29,8 @@ from ipistate.protocol.operations import (
     ResumeBody,
     RetireBody,
 )
-from ipistate.protocol.participant import Phase
+from ipistate.protocol.participant import ParticipantState, Phase
+from simulator.process import Process, Request
 
 
 FENCED_IDS = 56
@@ -32,55 +43,73 @@ class Violation(AssertionError):
     """An invariant does not hold."""
 
 
-def require(holds, rule):
+def require(holds: bool, rule: str) -> None:
     """Raise unless a rule holds."""
     if not holds:
         raise Violation(rule)
 
 
-def covers(marks, episode):
+def covers(marks: dict[str, int], episode: EpisodeId | None) -> bool:
     """Tell whether marks refuse an episode."""
     return episode is not None and episode.attempt <= marks.get(episode.rollout_id, -1)
 
 
-def arguments_of(body):
+def arguments_of(body: Call) -> tuple[str | None, list[str] | None]:
     """Return what a retry of a call must have in common with the first."""
     scope = getattr(body, "episode_ids", None)
     keys = None if scope is None else sorted(e.capture_key for e in scope)
     return getattr(body, "checkpoint_dir", None), keys
 
 
+def scope_of(participant: ParticipantState) -> tuple[str, ...] | None:
+    """Return the scope of the open checkpoint's cut."""
+    opened = participant.control.open
+    assert opened is not None
+    assert opened.cut is not None
+    return opened.cut.arguments.scope
+
+
 @attrs.define
 class Saved:
     """What the last checkpoint or restore holds, and how much had happened by then."""
 
-    logs: dict = attrs.Factory(dict)
+    logs: dict[str, Any] = attrs.Factory(dict)
     accepted: int = 0
-    given_up: frozenset = frozenset()
+    given_up: frozenset[Any] = frozenset()
     """Restored sessions that the scope left out."""
 
 
 class Ledger:
     """Where every effect is, and what was promised."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         """Nothing has happened."""
-        self.tally = Counter()
-        self.contents = {}
-        self.order, self.saved = {}, Saved()
+        self.tally: Counter[str] = Counter()
+        self.contents: dict[str, dict[str, tuple[EpisodeId, Any]]] = {}
+        self.order: dict[int, int] = {}
+        self.saved = Saved()
         self.begin_process()
 
-    def begin_process(self):
+    def begin_process(self) -> None:
         """Forget what dies with a process."""
-        self.logs, self.bound, self.unclaimed = {}, {}, set()
-        self.marks, self.tried, self.past = {}, {}, {}
-        self.retired, self.done = {}, set()
-        self.deleting, self.freed_soon = set(), set()
-        self.fenced, self.recorded = deque(maxlen=FENCED_IDS), {}
-        self.scopes, self.installed, self.refused = {}, None, []
-        self.born = {}
+        self.logs: dict[str, tuple[int, ...]] = {}
+        self.bound: dict[str, EpisodeId] = {}
+        self.unclaimed: set[str] = set()
+        self.marks: dict[str, int] = {}
+        self.tried: dict[str, int] = {}
+        self.past: dict[str, set[str]] = {}
+        self.retired: dict[str, str] = {}
+        self.done: set[str] = set()
+        self.deleting: set[str] = set()
+        self.freed_soon: set[str] = set()
+        self.fenced: deque[str] = deque(maxlen=FENCED_IDS)
+        self.recorded: dict[tuple[type[Call], str], Any] = {}
+        self.scopes: dict[int, Any] = {}
+        self.installed: Read | None = None
+        self.refused: list[Any] = []
+        self.born: dict[str, int] = {}
 
-    def crashed(self):
+    def crashed(self) -> None:
         """A process died: what it had since its last checkpoint is lost, no more."""
         logs, high = self.saved.logs, self.saved.accepted
         live = self.bound.keys() & self.logs.keys() - self.saved.given_up
@@ -97,7 +126,7 @@ class Ledger:
 
     # -- requests
 
-    def admitted(self, request):
+    def admitted(self, request: Request) -> None:
         """A request passed the gate."""
         session, episode = request.session, request.episode
         if request.kind != "/close_session":
@@ -114,7 +143,7 @@ class Ledger:
         self.unclaimed.discard(session)
         self.tally["requests admitted"] += 1
 
-    def turned_away(self, request):
+    def turned_away(self, request: Request) -> None:
         """A request was refused, which needs a reason."""
         bound, episode = self.bound.get(request.session), request.episode
         require(request.kind != "/close_session", "a close was refused")
@@ -134,19 +163,19 @@ class Ledger:
         self.tally["forks refused"] += forks
         self.tally["requests refused"] += 1
 
-    def takes_effect(self, request, phase):
+    def takes_effect(self, request: Request, phase: Phase) -> None:
         """A handler runs now."""
         require(phase not in FROZEN, "a handler runs in a frozen process")
         if request.kind != "/close_session":
             require(request.session not in self.done, "a retired attempt still runs")
 
-    def seeded(self, session, episode):
+    def seeded(self, session: str, episode: EpisodeId | None) -> None:
         """A seed succeeded."""
         self.logs[session] = ()
         if episode is not None:
             self._bind(session, episode)
 
-    def forked(self, request):
+    def forked(self, request: Request) -> None:
         """Sessions began with the effects of another one, and stand beside it."""
         require(request.number not in self.order, "a fork took effect twice")
         self.order[request.number] = len(self.order) + 1
@@ -157,7 +186,7 @@ class Ledger:
             self._bind(session, episode)
             self.tally["forks"] += 1
 
-    def _bind(self, session, episode):
+    def _bind(self, session: str, episode: EpisodeId) -> None:
         self.bound[session] = episode
         self.past.setdefault(session, set()).add(episode.rollout_id)
         self.unclaimed.discard(session)
@@ -166,14 +195,14 @@ class Ledger:
         if covers(self.marks, episode):
             self.retired[session] = episode.rollout_id
 
-    def accepted(self, session, number):
+    def accepted(self, session: str, number: int) -> None:
         """A call changed a world."""
         require(number not in self.order, "a call took effect twice")
         self.logs[session] = (*self.logs[session], number)
         self.order[number] = len(self.order) + 1
         self.tally["effects"] += 1
 
-    def ended(self, session, succeeded):
+    def ended(self, session: str, succeeded: bool) -> None:
         """A verify or a close took a world away."""
         self.logs.pop(session, None)
         if succeeded and session not in self.freed_soon:
@@ -182,7 +211,9 @@ class Ledger:
 
     # -- checkpoints
 
-    def expected(self, scope):
+    def expected(
+        self, scope: tuple[str, ...] | None
+    ) -> dict[str, tuple[EpisodeId, tuple[int, ...]]]:
         """Return what a checkpoint of now must hold."""
         return {
             session: (episode, self.logs[session])
@@ -195,22 +226,22 @@ class Ledger:
             )
         }
 
-    def exporting(self, sessions):
+    def exporting(self, sessions: tuple[str, ...]) -> None:
         """An export forgets sessions without a world."""
         for session in sessions:
             if session not in self.logs:
                 self.bound.pop(session, None)
 
-    def writing(self, action, participant):
+    def writing(self, action: Write, participant: ParticipantState) -> None:
         """A write begins."""
-        scope = participant.control.open.cut.arguments.scope
+        scope = scope_of(participant)
         self.scopes[action.write] = scope
         found = {r.session_id: (r.episode_id, r.state) for r in action.records}
         require(found == self.expected(scope), "a write does not hold what is live")
         require(action.checkpoint_id not in self.fenced, "a fenced checkpoint writes")
         self.tally["writes"] += 1
 
-    def published(self, action):
+    def published(self, action: Write) -> None:
         """A manifest appeared."""
         require(action.checkpoint_id not in self.fenced, "a manifest after the resume")
         found = self.expected(self.scopes[action.write])
@@ -220,12 +251,17 @@ class Ledger:
         self._save(records, frozenset(self.unclaimed - records.keys()))
         self.tally["checkpoints published"] += 1
 
-    def _save(self, records, given_up=frozenset()):
+    def _save(
+        self,
+        records: dict[str, tuple[EpisodeId, Any]],
+        given_up: frozenset[str] = frozenset(),
+    ) -> None:
         logs = {session: log for session, (_, log) in records.items()}
         self.saved = Saved(logs, len(self.order), given_up)
 
-    def installing(self, states, process):
+    def installing(self, states: dict[str, tuple[int, ...]], process: Process) -> None:
         """A restore puts worlds in place."""
+        assert process.found is not None
         action, _ = process.found
         require(not self.bound and not process.running, "restored into a used process")
         written = self.contents[action.directory]
@@ -250,15 +286,15 @@ class Ledger:
         self.tally["effects restored"] += len(numbers)
 
     @staticmethod
-    def _require_one_past(logs):
+    def _require_one_past(logs: Iterable[tuple[int, ...]]) -> None:
         # Forks share effects, and then everything before them.
-        pasts = {}
+        pasts: dict[int, tuple[int, ...]] = {}
         for log in logs:
             for place, number in enumerate(log):
                 past = pasts.setdefault(number, log[:place])
                 require(past == log[:place], "an effect in two places")
 
-    def sweeping(self, sessions, process):
+    def sweeping(self, sessions: tuple[str, ...], process: Process) -> None:
         """Idle sessions are dropped."""
         require(process.phase is Phase.IDLE, "swept while a checkpoint is open")
         used = {request.session for request in process.running.values()}
@@ -269,14 +305,14 @@ class Ledger:
             self.bound.pop(session, None)
             self.unclaimed.discard(session)
 
-    def freeing(self, sessions, process):
+    def freeing(self, sessions: tuple[str, ...], process: Process) -> None:
         """Worlds are about to be dropped."""
         self._require_unused(sessions, process)
         self.freed_soon.update(sessions)
         for session in sessions:
             episode = self.bound[session]
             if process.phase is Phase.PREPARED:
-                kept = process.participant.control.open.cut.arguments.scope
+                kept = scope_of(process.participant)
                 require(
                     kept is not None and episode.capture_key not in kept,
                     "a session of the scope is deleted",
@@ -288,7 +324,7 @@ class Ledger:
                 self.retired[session] = episode.rollout_id
                 self.tally["sessions retired"] += 1
 
-    def freed(self, sessions, process):
+    def freed(self, sessions: tuple[str, ...], process: Process) -> None:
         """Worlds have been dropped, now or a while after it was decided."""
         self._require_unused(sessions, process)
         self.deleting.difference_update(sessions)
@@ -298,7 +334,7 @@ class Ledger:
             self.bound.pop(session, None)
             self.unclaimed.discard(session)
 
-    def _require_unused(self, sessions, process):
+    def _require_unused(self, sessions: tuple[str, ...], process: Process) -> None:
         # A close passes whenever it likes; it frees the session itself.
         busy = {
             request.session
@@ -316,12 +352,12 @@ class Ledger:
 
     # -- control calls
 
-    def called(self, body):
+    def called(self, body: Call) -> None:
         """A call reaches the machine."""
         if isinstance(body, RetireBody):
             self._raise(self.tried, body)
 
-    def replied(self, body, action, process):
+    def replied(self, body: Call, action: Reply, process: Process) -> None:
         """A call is answered."""
         operation = type(body)
         self.tally[f"{operation.__name__.removesuffix('Body').lower()}s answered"] += 1
@@ -333,7 +369,7 @@ class Ledger:
         recorded = self.recorded.get((operation, body.checkpoint_id))
         if recorded is not None and recorded[0] == arguments_of(body):
             self.refused.append(body.checkpoint_id)
-        code = action.document["error"]["code"]
+        code: Any = at(action.document, "error", "code")
         require(STATUS_OF[code] == action.status, "a code with another status")
         self.tally[f"refused with {code}"] += 1
         if isinstance(body, RetireBody) and code == "deadline_exceeded":
@@ -341,7 +377,7 @@ class Ledger:
         if isinstance(body, RestoreBody):
             require(self.installed is None, "a failed restore leaves something")
 
-    def _compare(self, body, document):
+    def _compare(self, body: Call, document: JsonObject) -> None:
         key = type(body), body.checkpoint_id
         entry = arguments_of(body), document
         if key in self.recorded:
@@ -351,19 +387,25 @@ class Ledger:
             require(body.checkpoint_id not in self.fenced, "a fenced id was accepted")
             self.recorded[key] = entry
 
-    def _prepared(self, body, document, process):
+    def _prepared(
+        self, body: PrepareBody, document: JsonObject, process: Process
+    ) -> None:
         if body.checkpoint_id in self.fenced:
             require(document["phase"] == "idle", "a fenced id was prepared")
         prepared = document["phase"] == "prepared"
-        require(document["report"]["ready"] or not prepared, "prepared but not ready")
+        require(
+            at(document, "report", "ready") or not prepared, "prepared but not ready"
+        )
         require(not prepared or not process.running, "prepared while something runs")
 
-    def _renewed(self, body, document, _):
+    def _renewed(self, body: RenewBody, document: JsonObject, _: Process) -> None:
         require(body.checkpoint_id not in self.fenced, "a fenced id was renewed")
-        until = document["lease_expires_at"]
+        until = at(document, "lease_expires_at")
         require(until >= body.deadline_ts, "a lease ends before its deadline")
 
-    def _committed(self, body, document, process):
+    def _committed(
+        self, body: CommitBody, document: JsonObject, process: Process
+    ) -> None:
         directory = process.world.disk.directories[body.checkpoint_dir]
         require(
             directory.manifest is not None
@@ -381,7 +423,7 @@ class Ledger:
                 "a restored session outside the scope outlived the commit",
             )
 
-    def _restored(self, body, document, _):
+    def _restored(self, body: RestoreBody, document: JsonObject, _: Process) -> None:
         if self.installed is None:
             return  # a repeated reply
         require(
@@ -394,13 +436,13 @@ class Ledger:
         require(document["restored"] == keys, "a restore names others")
         self.tally["restores"] += 1
 
-    def _resumed(self, body, document, _):
+    def _resumed(self, body: ResumeBody, document: JsonObject, _: Process) -> None:
         require(document["phase"] == "idle", "a resume that does not reopen")
         self._fence(body.checkpoint_id)
 
-    def _retired(self, body, _, process):
+    def _retired(self, body: RetireBody, _: JsonObject, process: Process) -> None:
         self._retire(body)
-        marks = {}
+        marks: dict[str, int] = {}
         self._raise(marks, body)
         for episode in self.bound.values():
             require(not covers(marks, episode), "a retired session is still there")
@@ -411,7 +453,9 @@ class Ledger:
             self.bound
         )
 
-    def _forgotten(self, body, document, process):
+    def _forgotten(
+        self, body: ForgetBody, document: JsonObject, process: Process
+    ) -> None:
         require(document["forgotten"] == sorted(set(body.rollout_ids)), "others named")
         for session, episode in self.bound.items():
             require(
@@ -423,6 +467,7 @@ class Ledger:
             require(
                 request.kind != "/seed_session"
                 or not covers(self.marks, request.episode)
+                or request.episode is None
                 or request.episode.rollout_id not in body.rollout_ids,
                 "an attempt was forgotten while it is seeded",
             )
@@ -433,7 +478,7 @@ class Ledger:
         }
         self.done &= set(self.retired)
 
-    def _retire(self, body):
+    def _retire(self, body: RetireBody) -> None:
         self._raise(self.marks, body)
         for session, episode in self.bound.items():
             if covers(self.marks, episode):
@@ -441,12 +486,12 @@ class Ledger:
                 self.unclaimed.discard(session)
 
     @staticmethod
-    def _raise(marks, body):
+    def _raise(marks: dict[str, int], body: RetireBody) -> None:
         for episode in body.episode_ids:
             name = episode.rollout_id
             marks[name] = max(marks.get(name, -1), episode.attempt)
 
-    def _fence(self, checkpoint_id):
+    def _fence(self, checkpoint_id: str) -> None:
         if checkpoint_id not in self.fenced:
             self.fenced.append(checkpoint_id)
         for key in [key for key in self.recorded if key[1] == checkpoint_id]:
@@ -454,7 +499,9 @@ class Ledger:
 
     # -- what always holds
 
-    def moved(self, before, after, dropped):
+    def moved(
+        self, before: ParticipantState, after: ParticipantState, dropped: bool
+    ) -> None:
         """The machine took an event; a checkpoint that closed by itself is fenced."""
         old, new = before.control.open, after.control.open
         name = None if new is None else new.id
@@ -462,6 +509,7 @@ class Ledger:
         self.refused.clear()
         gone = {key[1] for key in self.recorded} - {name}
         if old is not None and old.id == name:
+            assert new is not None
             shrinks = new.lease_expires_at < old.lease_expires_at
             require(not shrinks, "the lease shrinks")
         elif old is not None and not dropped:
@@ -470,7 +518,7 @@ class Ledger:
             self.tally["leases run out"] += closed not in self.fenced
             self._fence(closed)
 
-    def check(self, worlds, gate):
+    def check(self, worlds: dict[str, tuple[int, ...]], gate: Gate) -> None:
         """Every effect is where it belongs, and every session is tracked."""
         require(not (self.deleting and gate.is_open), "reopened while it deletes")
         require(worlds == self.logs, "the worlds are not what was accepted")
@@ -478,7 +526,7 @@ class Ledger:
         require(self.done.isdisjoint(worlds), "a retired session has a world")
 
 
-_SUCCEEDED = {
+_SUCCEEDED: dict[type, Callable[[Ledger, Any, JsonObject, Process], None]] = {
     PrepareBody: Ledger._prepared,
     RenewBody: Ledger._renewed,
     CommitBody: Ledger._committed,

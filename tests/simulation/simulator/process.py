@@ -4,7 +4,11 @@ A world is the tuple of the numbers of the calls it accepted, so every effect ca
 counted. The process ends with a crash; only the disk stays.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
 from enum import StrEnum
+from typing import Any
 
 import attrs
 
@@ -12,9 +16,14 @@ from ipistate.errors import CheckpointError
 from ipistate.protocol import Settings, handle, participant_status, start_participant
 from ipistate.protocol import actions as do
 from ipistate.protocol import events as on
+from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.operations import Call
 from ipistate.protocol.participant import Phase
+from ipistate.protocol.records import Manifest, Restorable
 from simulator.disk import StopFlag
 from simulator.ledger import require
+from simulator.simulation import Simulation
+from simulator.stage import Stage
 
 
 GRACE = 20.0
@@ -38,12 +47,12 @@ class Request:
     number: int
     kind: Kind
     session: str
-    episode: object
+    episode: EpisodeId | None
     outcome: int | None = 200
     """Status; None for a handler that raises."""
     names: str | None = None
     """The session id after the handler, if a seed changes it."""
-    makes: tuple = ()
+    makes: tuple[Any, ...] = ()
     """Session id and episode of each fork."""
 
 
@@ -54,24 +63,27 @@ class Process:
         world: What surrounds the process: time, disk, ledger, network, chance.
     """
 
-    def __init__(self, world):
+    def __init__(self, world: Simulation | Stage) -> None:
         """Start fresh."""
         self.world = world
         self.participant = start_participant(
             Settings(instance="ipi", lease_grace_seconds=GRACE)
         )
-        self.worlds, self.waiting, self.running, self.calls = {}, {}, {}, {}
-        self.flags = {}
-        self.found = None
+        self.worlds: dict[str, tuple[int, ...]] = {}
+        self.waiting: dict[int, Request] = {}
+        self.running: dict[int, Request] = {}
+        self.calls: dict[int, Call] = {}
+        self.flags: dict[int, StopFlag] = {}
+        self.found: tuple[do.Read, CheckpointError | Restorable] | None = None
 
     @property
-    def phase(self):
+    def phase(self) -> Phase:
         """The phase that ``status`` shows."""
         return self.participant.phase
 
     # -- data requests
 
-    def arrive(self, request):
+    def arrive(self, request: Request) -> None:
         """Bring a request to the gate."""
         self.waiting[request.number] = request
         closed = not self.participant.gate.is_open
@@ -85,21 +97,21 @@ class Process:
         require(waits or not closed or expired, "a closed gate let a request pass")
         require(not waits or self.phase is not Phase.IDLE, "an open gate held it back")
 
-    def handle(self, number):
+    def handle(self, number: int) -> None:
         """Run a request's handler, unless its client has gone."""
         request = self.running.get(number)
         if request is not None:
             self.world.ledger.takes_effect(request, self.phase)
             _HANDLERS[request.kind](self, request)
 
-    def _seed(self, request):
+    def _seed(self, request: Request) -> None:
         session = request.names or request.session
         if request.outcome == 200:
             self.worlds[session] = ()
             self.world.ledger.seeded(session, request.episode)
         self.finish(request.number, request.outcome, session)
 
-    def _tool(self, request):
+    def _tool(self, request: Request) -> None:
         if request.session not in self.worlds:
             self.finish(request.number, 400)
             return
@@ -108,7 +120,7 @@ class Process:
         self.world.ledger.accepted(session, number)
         self.world.later("finish", self.finish, number, request.outcome)
 
-    def _fork(self, request):
+    def _fork(self, request: Request) -> None:
         if request.session not in self.worlds:
             self.finish(request.number, 400)
             return
@@ -120,17 +132,19 @@ class Process:
             self.finish(request.number, request.outcome)
         self._check()
 
-    def _end(self, request):
+    def _end(self, request: Request) -> None:
         # A request that does not validate never reaches its handler's work.
         if request.outcome != 422:
             self.worlds.pop(request.session, None)
             self.world.ledger.ended(request.session, request.outcome == 200)
         self.finish(request.number, request.outcome)
 
-    def _metrics(self, request):
+    def _metrics(self, request: Request) -> None:
         self.finish(request.number, request.outcome)
 
-    def finish(self, number, status, session=None):
+    def finish(
+        self, number: int, status: int | None, session: str | None = None
+    ) -> None:
         """End a request that runs."""
         request = self.running.pop(number, None)
         if request is not None:
@@ -138,7 +152,7 @@ class Process:
             self.feed(on.RequestEnded(number, status, name))
             self.world.answered(request, status)
 
-    def disconnect(self, number):
+    def disconnect(self, number: int) -> None:
         """The client of a request goes away, whatever has become of it."""
         request = self.waiting.pop(number, None) or self.running.pop(number, None)
         if request is not None:
@@ -147,35 +161,36 @@ class Process:
 
     # -- control calls
 
-    def call(self, call, body):
+    def call(self, call: int, body: Any) -> int:
         """Send a control call with a number that has not been used."""
         self.calls[call] = body
         self.world.ledger.called(body)
         self.feed(on.ControlCalled(call, body))
         return call
 
-    def drop(self, call):
+    def drop(self, call: int) -> None:
         """The caller of a control call goes away, unless it has been answered."""
         if self.calls.pop(call, None) is not None:
             self.feed(on.ControlDropped(call))
 
-    def find_idle(self, sessions):
+    def find_idle(self, sessions: list[str]) -> None:
         """Find sessions idle, whether or not they are."""
         self.feed(on.IdleFound(tuple(sessions)))
 
-    def tick(self):
+    def tick(self) -> None:
         """Let the timer fire."""
         self.feed(on.Tick())
 
     # -- the machine
 
-    def feed(self, event):
+    def feed(self, event: on.Event) -> None:
         """Hand over an event, perform what comes back, and check what always holds."""
         self._feed(event)
         self._check()
 
-    def _feed(self, event):
-        before, answers = self.participant, []
+    def _feed(self, event: on.Event) -> None:
+        before = self.participant
+        answers: list[Any] = []
         self.participant, actions = handle(before, event, self.world.now)
         for action in actions:
             self.world.performing(action)
@@ -185,7 +200,7 @@ class Process:
         for answer in answers:
             self._feed(answer)
 
-    def _check(self):
+    def _check(self) -> None:
         gate, control = self.participant.gate, self.participant.control
         document = participant_status(self.participant)
         require(
@@ -206,38 +221,44 @@ class Process:
 
     # -- actions
 
-    def _admit(self, action, _):
+    def _admit(self, action: do.Admit, _: list[Any]) -> None:
         require(action.request in self.waiting, "somebody who has gone is admitted")
         request = self.waiting.pop(action.request)
         self.running[request.number] = request
         self.world.ledger.admitted(request)
         self.world.later("handle", self.handle, request.number)
 
-    def _refuse(self, action, _):
+    def _refuse(self, action: do.Refuse, _: list[Any]) -> None:
         request = self.waiting.pop(action.request, None)
         request = request or self.running.pop(action.request, None)
         require(request is not None, "somebody who has gone is refused")
+        assert request is not None
         self.world.ledger.turned_away(request)
         self.world.answered(request, action.status)
 
-    def _reply(self, action, _):
+    def _reply(self, action: do.Reply, _: list[Any]) -> None:
         require(action.call in self.calls, "a call is answered twice or after its drop")
         body = self.calls.pop(action.call)
         self.world.ledger.replied(body, action, self)
         self.world.replied(action.call, action)
 
-    def _export(self, action, answers):
+    def _export(self, action: do.Export, answers: list[Any]) -> None:
         self.world.ledger.exporting(action.session_ids)
         held = {s: self.worlds[s] for s in action.session_ids if s in self.worlds}
         answers.append(on.Exported(action.write, held))
 
-    def _write(self, action, _):
+    def _write(self, action: do.Write, _: list[Any]) -> None:
         self.world.ledger.writing(action, self.participant)
         flag = self.flags[action.write] = StopFlag()
         steps = self.world.disk.write(action, flag, self.world.ledger.published)
         self._next_step(action.write, steps, None)
 
-    def _next_step(self, write, steps, failing):
+    def _next_step(
+        self,
+        write: int,
+        steps: Generator[str, Any, CheckpointError | Manifest],
+        failing: bool | None,
+    ) -> None:
         try:
             step = steps.send(failing)
         except StopIteration as ended:
@@ -246,22 +267,28 @@ class Process:
         else:
             self.world.later(f"write {step}", self._step, write, steps, step)
 
-    def _step(self, write, steps, step):
+    def _step(
+        self,
+        write: int,
+        steps: Generator[str, Any, CheckpointError | Manifest],
+        step: str,
+    ) -> None:
         self._next_step(write, steps, self.world.fails(step))
 
-    def _stop_write(self, action, _):
+    def _stop_write(self, action: do.StopWrite, _: list[Any]) -> None:
         self.world.later("stop", self._set_flag, action.write)
 
-    def _set_flag(self, write):
+    def _set_flag(self, write: int) -> None:
         # A write that has ended took its flag along, and publishes nothing any more.
         stopped = on.WriteStopped(write)
         flag = self.flags.get(write, StopFlag())
         flag.set(lambda: self.world.later("stopped", self.feed, stopped))
 
-    def _read(self, action, _):
+    def _read(self, action: do.Read, _: list[Any]) -> None:
         self.world.later("read", self._end_read, action)
 
-    def _end_read(self, action):
+    def _end_read(self, action: do.Read) -> None:
+        outcome: CheckpointError | Restorable
         try:
             if self.world.fails("read"):
                 outcome = CheckpointError("invalid_checkpoint_state", "bad sector")
@@ -271,15 +298,18 @@ class Process:
             outcome = error
         self.world.later("read ended", self._hand_over, action, outcome)
 
-    def _hand_over(self, action, outcome):
+    def _hand_over(
+        self, action: do.Read, outcome: CheckpointError | Restorable
+    ) -> None:
         self.found = action, outcome
         self.feed(on.ReadEnded(action.read, outcome))
 
-    def _install(self, action, _):
-        self.world.ledger.installing(action.states, self)
-        self.worlds.update(action.states)
+    def _install(self, action: do.Install, _: list[Any]) -> None:
+        states: dict[str, Any] = dict(action.states)
+        self.world.ledger.installing(states, self)
+        self.worlds.update(states)
 
-    def _free(self, action, answers):
+    def _free(self, action: do.Free, answers: list[Any]) -> None:
         self.world.ledger.freeing(action.session_ids, self)
         if self.world.frees_at_once():
             self._drop_worlds(action)
@@ -287,21 +317,21 @@ class Process:
         else:
             self.world.later("free", self._free_later, action)
 
-    def _free_later(self, action):
+    def _free_later(self, action: do.Free) -> None:
         self._drop_worlds(action)
         self.feed(on.Freed(action.removal))
 
-    def _drop_worlds(self, action):
+    def _drop_worlds(self, action: do.Free) -> None:
         for session in action.session_ids:
             self.worlds.pop(session, None)
         self.world.ledger.freed(action.session_ids, self)
 
-    def _sweep(self, action, _):
+    def _sweep(self, action: do.Sweep, _: list[Any]) -> None:
         self.world.ledger.sweeping(action.session_ids, self)
         for session in action.session_ids:
             self.worlds.pop(session, None)
 
-    def _set_timer(self, action, _):
+    def _set_timer(self, action: do.SetTimer, _: list[on.Exported | on.Freed]) -> None:
         self.world.set_timer(action.at)
 
 
@@ -314,7 +344,7 @@ _HANDLERS = {
     Kind.FORK: Process._fork,
 }
 
-_PERFORM = {
+_PERFORM: dict[type, Callable[[Process, Any, list[Any]], None]] = {
     do.Admit: Process._admit,
     do.Refuse: Process._refuse,
     do.Reply: Process._reply,

@@ -1,7 +1,9 @@
-"""Run many schedules of the simulator: ``python tests/simulation/run.py --events 100000``.
+"""Run many schedules of the simulator: ``python tests/simulation/simulate.py --events 100000``.
 
 Exit status 0 if no invariant was violated, 1 otherwise.
 """
+
+from __future__ import annotations
 
 import argparse
 import sys
@@ -13,14 +15,16 @@ from collections import Counter
 from simulator.simulation import Simulation
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> int:
     """Run schedules from a first seed on, until enough has happened."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--schedule", type=int, default=4_000, help="events in one")
     options = parser.parse_args(arguments)
-    tally, violations, seed, began = Counter(), [], options.seed, time.perf_counter()
+    tally: Counter[str] = Counter()
+    violations: list[str] = []
+    seed, began = options.seed, time.perf_counter()
     while tally["events"] < options.events:
         simulation = Simulation(seed, options.schedule)
         try:
@@ -37,7 +41,7 @@ def main(arguments=None):
     return 1 if violations else 0
 
 
-def _print(tally, violations, seconds):
+def _print(tally: Counter[str], violations: list[str], seconds: float) -> None:
     first = ["events", "schedules", "crashes", "checkpoints published", "restores"]
     rest = sorted(set(tally) - set(first))
     for name in [*first, *rest]:
