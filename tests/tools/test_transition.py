@@ -35,7 +35,7 @@ from ipistate.kernel import (
     with_member,
 )
 from ipistate.testing import json_names, json_values, plain_json, worlds
-from ipistate.tools import RECORDS, table_of, tool
+from ipistate.tools import RECORDS, table_of, tool, world_after
 from ipistate.tools.world import append, create, enlist, place, record, update
 
 
@@ -428,3 +428,12 @@ def test_deep_results_are_refused() -> None:
 
     assert ToolError("ValueError", "more than 200 levels of nesting") == done.error
     assert world is done.environment
+
+
+def test_the_world_after_calls() -> None:
+    """It is the one that the last call left; without calls it is the first."""
+    call = ToolCall("update_patient_chart", {"patient_id": "P-1", "notes": "x"})
+    steps = [*replay(WORLD, [call, call])]
+
+    assert steps[-1].environment == world_after(WORLD, [call, call])
+    assert WORLD is world_after(WORLD, [])
