@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ipistate.protocol.episode import EpisodeId
 from simulator.process import Kind
-from simulator.simulation import Simulation
+
+
+if TYPE_CHECKING:
+    from simulator.simulation import Simulation
 
 
 @attrs.define

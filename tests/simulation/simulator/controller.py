@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-from documents import at
-
-from ipistate.protocol.actions import Reply
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.operations import (
     Call,
@@ -20,7 +17,11 @@ from ipistate.protocol.operations import (
     RetireBody,
 )
 from simulator.agents import Rollout
-from simulator.simulation import Simulation
+
+
+if TYPE_CHECKING:
+    from ipistate.protocol.actions import Reply
+    from simulator.simulation import Simulation
 
 
 DEADLINES = (-1.0, 0.5, 3.0, 10.0, 30.0, 30.0, 30.0)
@@ -99,7 +100,8 @@ class Controller:
         if (ready or sim.chance(0.1)) and sim.generation == generation:
             yield from self._commit(name)
         elif is_good(reply):
-            yield from self._unblock(name, at(reply.document, "report", "blockers"))
+            report: Any = reply.document["report"]
+            yield from self._unblock(name, report["blockers"])
         if not sim.chance(0.12):  # else the controller is gone, and the lease runs out
             yield from self._retried(ResumeBody, name)
 
@@ -260,7 +262,8 @@ class Controller:
         if not sim.chance(0.05):
             yield from self._retried(ResumeBody, name)
         if is_good(reply) and sim.generation == generation:
-            self._replace(directory, at(reply.document, "restored"))
+            restored: Any = reply.document["restored"]
+            self._replace(directory, restored)
 
     def _replace(self, directory: str, restored: Iterable[str]) -> None:
         sim = self.sim

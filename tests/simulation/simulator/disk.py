@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipistate.errors import CheckpointError
-from ipistate.protocol.actions import Write
-from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.records import Manifest, Restorable, SessionRecord
+
+
+if TYPE_CHECKING:
+    from ipistate.protocol.actions import Write
+    from ipistate.protocol.episode import EpisodeId
 
 
 STEPS = ("temporary", "lines", "records", "synced", "manifest", "durable")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ipistate.kernel.values import JsonObject
 from ipistate.protocol.operations import (
     Call,
     CommitBody,
@@ -18,7 +17,11 @@ from ipistate.protocol.operations import (
 )
 from ipistate.protocol.participant import Phase
 from simulator.ledger import require
-from simulator.simulation import Simulation
+
+
+if TYPE_CHECKING:
+    from ipistate.kernel.values import JsonObject
+    from simulator.simulation import Simulation
 
 
 def end(sim: Simulation) -> None:

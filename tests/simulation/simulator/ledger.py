@@ -9,16 +9,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from documents import at
-
-from ipistate.kernel.values import JsonObject
 from ipistate.protocol.actions import STATUS_OF, Read, Reply, Write
-from ipistate.protocol.episode import EpisodeId
-from ipistate.protocol.gate import Gate
 from ipistate.protocol.operations import (
     Call,
     CommitBody,
@@ -30,7 +25,13 @@ from ipistate.protocol.operations import (
     RetireBody,
 )
 from ipistate.protocol.participant import ParticipantState, Phase
-from simulator.process import Process, Request
+
+
+if TYPE_CHECKING:
+    from ipistate.kernel.values import JsonObject
+    from ipistate.protocol.episode import EpisodeId
+    from ipistate.protocol.gate import Gate
+    from simulator.process import Process, Request
 
 
 FENCED_IDS = 56
@@ -369,7 +370,8 @@ class Ledger:
         recorded = self.recorded.get((operation, body.checkpoint_id))
         if recorded is not None and recorded[0] == arguments_of(body):
             self.refused.append(body.checkpoint_id)
-        code: Any = at(action.document, "error", "code")
+        error: Any = action.document["error"]
+        code = error["code"]
         require(STATUS_OF[code] == action.status, "a code with another status")
         self.tally[f"refused with {code}"] += 1
         if isinstance(body, RetireBody) and code == "deadline_exceeded":
@@ -393,14 +395,13 @@ class Ledger:
         if body.checkpoint_id in self.fenced:
             require(document["phase"] == "idle", "a fenced id was prepared")
         prepared = document["phase"] == "prepared"
-        require(
-            at(document, "report", "ready") or not prepared, "prepared but not ready"
-        )
+        report: Any = document["report"]
+        require(report["ready"] or not prepared, "prepared but not ready")
         require(not prepared or not process.running, "prepared while something runs")
 
     def _renewed(self, body: RenewBody, document: JsonObject, _: Process) -> None:
         require(body.checkpoint_id not in self.fenced, "a fenced id was renewed")
-        until = at(document, "lease_expires_at")
+        until: Any = document["lease_expires_at"]
         require(until >= body.deadline_ts, "a lease ends before its deadline")
 
     def _committed(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -16,14 +16,17 @@ from ipistate.errors import CheckpointError
 from ipistate.protocol import Settings, handle, participant_status, start_participant
 from ipistate.protocol import actions as do
 from ipistate.protocol import events as on
-from ipistate.protocol.episode import EpisodeId
-from ipistate.protocol.operations import Call
 from ipistate.protocol.participant import Phase
-from ipistate.protocol.records import Manifest, Restorable
 from simulator.disk import StopFlag
 from simulator.ledger import require
-from simulator.simulation import Simulation
-from simulator.stage import Stage
+
+
+if TYPE_CHECKING:
+    from ipistate.protocol.episode import EpisodeId
+    from ipistate.protocol.operations import Call
+    from ipistate.protocol.records import Manifest, Restorable
+    from simulator.simulation import Simulation
+    from simulator.stage import Stage
 
 
 GRACE = 20.0

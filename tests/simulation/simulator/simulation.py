@@ -10,7 +10,7 @@ from functools import partial
 from hashlib import blake2b
 from itertools import count
 from random import Random
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
 
@@ -18,7 +18,6 @@ from ipistate.protocol.actions import (
     Reply,
     SetTimer,
 )
-from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.operations import (
     Call,
     ResumeBody,
@@ -27,6 +26,10 @@ from simulator import agents, controller, epilogue
 from simulator.disk import STEPS, Disk
 from simulator.ledger import Ledger, require
 from simulator.process import Kind, Process, Request
+
+
+if TYPE_CHECKING:
+    from ipistate.protocol.episode import EpisodeId
 
 
 class Crash(Exception):

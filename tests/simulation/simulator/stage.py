@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ipistate.protocol.actions import Reply
 from ipistate.protocol.episode import EpisodeId
-from ipistate.protocol.operations import (
-    Call,
-)
 from simulator.disk import Disk
 from simulator.ledger import Ledger, require
 from simulator.process import Kind, Process, Request
+
+
+if TYPE_CHECKING:
+    from ipistate.protocol.actions import Reply
+    from ipistate.protocol.operations import (
+        Call,
+    )
 
 
 class Crash(Exception):
