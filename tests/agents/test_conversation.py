@@ -190,3 +190,13 @@ def test_tools_that_are_no_list_are_none() -> None:
     """Odd definitions of tools do not stop an episode."""
     assert () == offered_tools(JsonObject({"tools": "none"}))
     assert () == offered_tools(JsonObject({"tools": [1]}))
+
+
+def test_arguments_that_are_an_object_are_sent_as_they_are() -> None:
+    """Some endpoints give arguments as an object instead of its text."""
+    item = JsonObject({**call("get_messages", "", "c-1"), "arguments": JsonObject()})
+    said = Conversation().replied(PolicyReply(items=(item,)))
+
+    assert said.next_step(5) == Send(
+        call_id="c-1", name="get_messages", arguments=JsonObject()
+    )

@@ -16,9 +16,8 @@ from ipistate.scoring.effects.report import assess
 from ipistate.scoring.mutants import Mutant, call_mutants, extra_calls
 from ipistate.scoring.renaming import Renaming
 from ipistate.scoring.traces import TracedCall
-from ipistate.scoring.trajectories import world_after
 from ipistate.scoring.verifier import verify
-from ipistate.tools import TOOLS, Tool, ToolCall
+from ipistate.tools import TOOLS, Tool, ToolCall, world_after
 
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from ipistate.kernel import (
 )
 from ipistate.scoring.effects.requirements import TABLES
 from ipistate.scoring.matching import RECIPIENTS
-from ipistate.scoring.trajectories import world_after
-from ipistate.tools import TOOLS, Tool, ToolCall, call_tool
+from ipistate.tools import TOOLS, Tool, ToolCall, call_tool, world_after
 
 
 if TYPE_CHECKING:

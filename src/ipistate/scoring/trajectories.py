@@ -8,14 +8,11 @@ import attrs
 
 from ipistate.errors import SchemaError, preview
 from ipistate.kernel import decode, encode, structure, unstructure
-from ipistate.tools import TOOLS, ToolCall, replay
+from ipistate.tools import ToolCall
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from ipistate.kernel import Environment
-    from ipistate.tools import Tool
+    from collections.abc import Iterable
 
 
 @attrs.frozen(kw_only=True)
@@ -42,18 +39,6 @@ class Trajectories:
     def to_json(self) -> bytes:
         """Write the trajectories as one line of compact JSON, without its end."""
         return encode(unstructure(self))
-
-
-def world_after(
-    world: Environment,
-    calls: Iterable[ToolCall],
-    *,
-    tools: Mapping[str, Tool] = TOOLS,
-) -> Environment:
-    """Return the world that calls lead to."""
-    for transition in replay(world, calls, tools=tools):
-        world = transition.environment
-    return world
 
 
 def by_row(ways: Iterable[Trajectories], rows: int) -> dict[int, Trajectories]:

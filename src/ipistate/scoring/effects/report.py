@@ -15,8 +15,7 @@ from ipistate.scoring.effects.routes import other_routes
 from ipistate.scoring.matching import RECIPIENTS, follows
 from ipistate.scoring.retrace import Executed, Refusal, retrace
 from ipistate.scoring.traces import TRUNCATED, TracedCall
-from ipistate.scoring.trajectories import world_after
-from ipistate.tools import TOOLS, Tool, ToolCall
+from ipistate.tools import TOOLS, Tool, ToolCall, world_after
 
 
 if TYPE_CHECKING:
