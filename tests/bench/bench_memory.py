@@ -15,7 +15,7 @@ from worlds import clinic, task_row
 
 from ipistate import JsonObject, call_tool
 from ipistate.server import ServerSettings
-from ipistate.server.live.seed_cache import SeedCache
+from ipistate.server.live.seeds import SeedCache
 
 
 _ROWS, _ROLLOUTS, _SIZE = 125, 16, 50_000

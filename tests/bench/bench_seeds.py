@@ -11,7 +11,7 @@ from measure import compare, fresh
 from report import Row, row
 from worlds import clinic, task_row
 
-from ipistate.server.live.seed_cache import SeedCache
+from ipistate.server.live.seeds import SeedCache
 from ipistate.server.operating.collector import spare_the_old
 
 

@@ -20,8 +20,8 @@ from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.records import EncodedStates, SessionRecord
 from ipistate.sessions.codec import SessionCodec
 from ipistate.sessions.state import EnvironmentCodec
+from ipistate.storage import MigratingParticipant, NewCheckpoint
 from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
-from ipistate.storage.migration import MigratingParticipant, NewCheckpoint
 from ipistate.tools import TOOLS
 from ipistate.tools.strict import strict
 

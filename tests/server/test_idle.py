@@ -18,7 +18,7 @@ from starlette.datastructures import Secret
 
 from ipistate.kernel.environment import Environment
 from ipistate.server.app import create_app
-from ipistate.server.live.idle import TimedUses, Uses
+from ipistate.server.live.idle import Uses
 from ipistate.server.live.sessions import NotSeededError, Sessions, SessionsFullError
 from ipistate.server.live.shell import Shell
 from ipistate.server.operating.settings import ServerSettings
@@ -494,7 +494,7 @@ def test_idle_are_those_last_used_too_long_ago(
 ) -> None:
     """And only if nothing has kept everybody from a use since then."""
     clock = Clock()
-    uses, used, since = TimedUses(IDLE, clock), {}, clock()
+    uses, used, since = Uses(IDLE, clock), {}, clock()
     for kind, name, seconds in steps:
         if kind == "note":
             uses.note([name])

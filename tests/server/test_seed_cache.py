@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ipistate import DecodeError, SchemaError
 from ipistate.server.live.recent import Recent
-from ipistate.server.live.seed_cache import SeedCache
+from ipistate.server.live.seeds import SeedCache
 
 
 def row(environment: str, **members: int) -> bytes:

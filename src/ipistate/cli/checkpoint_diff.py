@@ -14,8 +14,9 @@ from ipistate.cli.exits import LEGEND, Exit, refusing
 from ipistate.cli.options import AS_JSON
 from ipistate.cli.terminal import amount, emit, note, one_line
 from ipistate.kernel import JsonObject, trusted_array, trusted_object
+from ipistate.protocol import KIND
 from ipistate.sessions import RecordedCodec
-from ipistate.storage import KIND, CheckpointDirectory, compare_participants
+from ipistate.storage import CheckpointDirectory, compare_participants
 
 
 if TYPE_CHECKING:

@@ -92,7 +92,6 @@ class EncodedStates:
     """
 
     def __init__(self, codec: StateCodec[Any]) -> None:
-        """Know no text yet."""
         self._codec = codec
         self._texts: dict[int, tuple[object, bytes]] = {}
 

@@ -104,7 +104,6 @@ class Answers:
         self._observer = observer
 
     async def __call__(self, _: Request, error: Exception) -> Response:
-        """Handle an exception, as the framework calls a handler."""
         return self.to(error)
 
     def to(self, error: Exception) -> Response:

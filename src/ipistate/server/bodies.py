@@ -33,7 +33,6 @@ class BodyLimitLayer(RequestBodyLimitMiddleware):
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection."""
         if scope["type"] == "http" and _declared(scope) <= self.max_body_size:
             await self.app(scope, receive, send)
         else:

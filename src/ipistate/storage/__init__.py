@@ -3,27 +3,24 @@
 from ipistate.storage.atomic_file import AtomicFile, write_atomically
 from ipistate.storage.checkpoint_directory import (
     GYM,
-    KIND,
     MANIFEST,
     CheckpointDirectory,
     StopFlag,
 )
-from ipistate.storage.comparison import (
-    ComparedParticipant,
-    ComparedSession,
-    compare_participants,
-)
-from ipistate.storage.migration import MigratingParticipant, NewCheckpoint
 from ipistate.storage.participants import (
     CheckedParticipant,
+    ComparedParticipant,
+    ComparedSession,
+    MigratingParticipant,
+    NewCheckpoint,
     check_participant,
+    compare_participants,
     participants,
 )
 
 
 __all__ = [
     "GYM",
-    "KIND",
     "MANIFEST",
     "AtomicFile",
     "CheckedParticipant",

@@ -14,7 +14,7 @@ import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -38,16 +38,11 @@ if TYPE_CHECKING:
 
     from ipistate.sessions import StateCodec
 
-__all__ = ["GYM", "KIND", "MANIFEST", "CheckpointDirectory", "StopFlag"]
-
 GYM: Final = "gym"
 """The directory below which every participant has its own, by kind and name."""
 MANIFEST: Final = "manifest.json"
 MAX_MANIFEST_BYTES: Final = 2**20
 """A manifest is far smaller; a larger file is none, and reading it would take memory."""
-
-
-_Temporary: TypeAlias = tuple[Path, IO[bytes]]
 
 
 def _invalid(message: str) -> CheckpointError:
@@ -58,7 +53,6 @@ class StopFlag:
     """Lets ``resume`` end a write that nobody wants any more (section 4.5)."""
 
     def __init__(self) -> None:
-        """Start with a write that may go on."""
         self._lock = Lock()
         self._stopped = False
 
@@ -286,7 +280,7 @@ def _make_directories(path: Path) -> None:
 
 
 @contextmanager
-def _temporary(path: Path, prefix: str) -> Generator[_Temporary]:
+def _temporary(path: Path, prefix: str) -> Generator[tuple[Path, IO[bytes]]]:
     descriptor, name = tempfile.mkstemp(prefix=prefix, dir=path)
     try:
         with os.fdopen(descriptor, "wb") as file:

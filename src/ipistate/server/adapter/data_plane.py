@@ -29,8 +29,7 @@ from ipistate.protocol import (
 )
 from ipistate.server.bodies import json_body, json_object
 from ipistate.server.live.scoring import aggregated, scoring_of
-from ipistate.server.live.seed_cache import SeedCache
-from ipistate.server.live.seeds import NativeSession
+from ipistate.server.live.seeds import NativeSession, SeedCache
 from ipistate.server.replies import json_reply
 from ipistate.sessions import Session, UnloggedSession
 

@@ -42,7 +42,6 @@ class GateLayer:
         self._seed_headers = [_VERIFY_WAITS] if seed_headers else []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection."""
         if scope["type"] != "http" or scope["path"].startswith(CONTROL_PREFIX):
             await self._app(scope, receive, send)
             return

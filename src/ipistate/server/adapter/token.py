@@ -55,7 +55,6 @@ class TokenLayer:
         self._observer = observer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection."""
         if scope["type"] != "http" or not self._guards(scope):
             await self._app(scope, receive, send)
             return

@@ -70,7 +70,6 @@ class ToolCallLayer:
         self._max_body_size = max_body_size
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection."""
         head = self._usual(scope)
         if head is None:
             await self._app(scope, receive, send)

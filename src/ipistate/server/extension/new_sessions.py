@@ -68,7 +68,6 @@ class ForkBody:
     )
 
     def __attrs_post_init__(self) -> None:
-        """Check that exactly one of the two is given, and how many forks it means."""
         if (self.count is None) == (self.episode_ids is None):
             raise SchemaError("invalid_fork", "give either count or episode_ids")
         wanted = self.count or len(self.episode_ids or ())

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 from itertools import takewhile
+from math import inf
 from typing import TYPE_CHECKING
 
 
@@ -11,31 +14,16 @@ if TYPE_CHECKING:
 
 
 class Uses:
-    """Watches nothing: no session is ever idle."""
-
-    def note(self, session_ids: Iterable[str]) -> None:
-        """Note that sessions are used now."""
-
-    def forget(self, session_ids: Iterable[str]) -> None:
-        """Forget sessions that are over."""
-
-    def restart(self) -> None:
-        """Count from now on, because nobody could use a session until now."""
-
-    def idle(self) -> tuple[str, ...]:
-        """Name the sessions that were unused for too long."""
-        return ()
-
-
-class TimedUses(Uses):
     """Knows the sessions in the order of their last use.
 
     Args:
-        seconds: How long a session may be unused.
+        seconds: How long a session may be unused; by default none is ever idle.
         clock: Seconds of a clock that nobody sets.
     """
 
-    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, seconds: float = inf, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._seconds = seconds
         self._clock = clock
         self._since = clock()
@@ -43,6 +31,8 @@ class TimedUses(Uses):
 
     def note(self, session_ids: Iterable[str]) -> None:
         """Note that sessions are used now."""
+        if self._seconds == inf:
+            return  # nothing becomes idle, and nearly all requests come here
         now = self._clock()
         for session_id in session_ids:
             self._used.pop(session_id, None)

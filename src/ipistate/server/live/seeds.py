@@ -1,15 +1,29 @@
-"""What ``/seed_session`` and ``/close_session`` accept (docs/reference/control-plane.md, 1.5)."""
+"""What ``/seed_session`` and ``/close_session`` accept (docs/reference/control-plane.md, 1.5).
+
+Seeds seen before are pooled, so that rollouts of one task share one frozen world. Worlds
+are immutable, so sharing one between sessions changes nothing that they can see.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, cast
+from hashlib import sha256
+from typing import Any, TypeAlias, cast
 
 import attrs
+import orjson
 
 from ipistate.errors import DecodeError, EncodeError, SchemaError, json_path, preview
-from ipistate.kernel import Adopt, Environment, JsonObject, decode_as, structure
+from ipistate.kernel import (
+    Adopt,
+    Environment,
+    JsonObject,
+    decode_as,
+    freeze,
+    structure,
+)
 from ipistate.protocol import EpisodeId, check_session_id
+from ipistate.server.live.recent import Recent
 
 
 @attrs.frozen(kw_only=True)
@@ -78,15 +92,8 @@ def _seed(row: dict[str, Any], build: _Bound) -> Seed:
     )
 
 
-_MISSING: Final = "required member is missing"
-
-
 def _object_of(tree: Any, *path: str) -> dict[str, Any]:
-    """Return a parsed body, or the part of it at a path, that has to be an object.
-
-    Raises:
-        SchemaError: It is something else.
-    """
+    # A parsed body, or the part of it at a path, that has to be an object.
     if isinstance(tree, dict):
         return cast("dict[str, Any]", tree)
     where, shown = json_path(path), preview(tree)
@@ -96,9 +103,60 @@ def _object_of(tree: Any, *path: str) -> dict[str, Any]:
 def _world(row: dict[str, Any], build: _Bound, *path: str) -> Environment:
     inner = (*path, "environment")
     if "environment" not in row:
-        raise SchemaError("missing_member", _MISSING, json_path(inner))
+        message = "required member is missing"
+        raise SchemaError("missing_member", message, json_path(inner))
     members = _object_of(row["environment"], *inner)
     try:
         return build(members)
     except (DecodeError, EncodeError) as error:
         raise error.below(*inner) from None
+
+
+class SeedCache:
+    """Worlds by the request that seeded them, and by the digest of their own text.
+
+    The first saves reading a request sent again. The second saves building a world, and
+    its memory, when only the rest of the request differs, as it does between rollouts.
+    """
+
+    def __init__(self, limit: int) -> None:
+        # Requests are repeated at once or not at all.
+        self._by_request: Recent[Seed] = Recent(limit // 16)
+        self._by_digest: Recent[Environment] = Recent(limit)
+
+    def seed(self, request: bytes) -> Seed:
+        """Return the seed that a request body carries, reading it only if it is new.
+
+        Raises:
+            DecodeError: The body is not acceptable JSON.
+            SchemaError: It is not a seed.
+        """
+        known = self._by_request.get(request)
+        if known is None:
+            known = read_seed(request, self._shared)
+            self._by_request.put(request, known)
+        return known
+
+    def _shared(self, members: dict[str, Any], adopt: Adopt) -> Environment:
+        text = None if adopt is freeze else _text(members)
+        if text is None:
+            return build_world(members, adopt)
+        digest = sha256(text).digest()
+        known = self._by_digest.get(digest)
+        if known is None:
+            known = build_world(members, adopt)
+            self._by_digest.put(digest, known, len(text))
+        else:
+            # The tree is ours alone, and decoding looks at what is left of it. These
+            # members are the known world's to the digit: they need no second look.
+            members.clear()
+        return known
+
+
+def _text(members: dict[str, Any]) -> bytes | None:
+    # A tree of the fast parser may have lost digits. Its text is no known world's then:
+    # building a world from such a tree fails, so it never gets into the pool.
+    try:
+        return orjson.dumps(members)
+    except TypeError:
+        return None

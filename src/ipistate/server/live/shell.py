@@ -42,7 +42,7 @@ from ipistate.protocol import (
     start_participant,
 )
 from ipistate.server.live.files import CheckpointFiles
-from ipistate.server.live.idle import TimedUses, Uses
+from ipistate.server.live.idle import Uses
 from ipistate.server.live.sessions import Sessions
 from ipistate.server.live.states import CarriedStates
 from ipistate.server.live.waiting import Pending
@@ -101,8 +101,7 @@ class Shell:
         self._states = CarriedStates.of(settings)
         self._observer = observer
         self._clock = clock
-        idle = settings.idle_seconds
-        self._uses = Uses() if idle is None else TimedUses(idle, steady)
+        self._uses = Uses(settings.idle_seconds or inf, steady)
         grace = settings.lease_grace_seconds
         self._participant = start_participant(
             Settings(instance=settings.instance_name, lease_grace_seconds=grace)

@@ -59,7 +59,6 @@ class Pauses:
         self._began = 0.0
 
     def __call__(self, phase: str, info: dict[str, Any]) -> None:
-        """Hear from the interpreter."""
         if phase == "start":
             self._began = perf_counter()
             return

@@ -49,7 +49,6 @@ class TextFormatter(logging.Formatter):
         super().__init__(_TEXT)
 
     def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802 - logging's name
-        """Show where an exception came from and its type."""
         return trace(ei[1])
 
 
@@ -57,7 +56,6 @@ class JsonFormatter(logging.Formatter):
     """Lines for machines: the usual members, then what was given as ``extra``."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a record as compact JSON on one line."""
         extra = {n: v for n, v in vars(record).items() if n not in _PLAIN}
         document: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),

@@ -52,7 +52,6 @@ class Metrics(Observer):
     """Counts what a server does, and shows it with its state under ``/metrics``."""
 
     def __init__(self, tools: Mapping[str, Tool]) -> None:
-        """Start at zero."""
         registry = self._registry = CollectorRegistry()
         self._calls = Counter(
             "ipistate_tool_calls",
@@ -93,7 +92,6 @@ class Metrics(Observer):
         self._published_at: float | None = None
 
     def routes(self, watched: Watched) -> list[Route]:
-        """Watch the server's state, and return the route to scrape."""
         self._registry.register(_State(watched, self._pauses, self._age))
 
         async def metrics(_: Request) -> Response:
@@ -103,11 +101,9 @@ class Metrics(Observer):
         return [Route(PATH, metrics, methods=["GET"])]
 
     def watching(self) -> AbstractContextManager[None]:
-        """Watch the garbage collector while the server runs."""
         return self._pauses.watched()
 
     def counting(self, call_tool: CallTool) -> CallTool:
-        """Return a function that executes tool calls and counts them."""
         counters: dict[tuple[str, str], Counter] = {}
         strictness = self._strictness
 
@@ -128,20 +124,16 @@ class Metrics(Observer):
         return counted
 
     def refused(self, code: str) -> None:
-        """Count a refusal."""
         self._refusals.labels(code).inc()
 
     def swept(self, sessions: int) -> None:
-        """Count idle sessions that have been freed."""
         self._swept.inc(sessions)
 
     def worked(self, stage: WorkStage, seconds: float, size: int) -> None:
-        """Record a part of a checkpoint's work."""
         self._seconds.labels(stage.value).observe(seconds)
         self._bytes.labels(stage.value).inc(size)
 
     def published(self) -> None:
-        """Remember when a checkpoint was published last."""
         self._published_at = time.time()
 
     def _age(self) -> float | None:

@@ -57,7 +57,6 @@ class WholeNumber:
     def __call__(
         self, _: object, field: attrs.Attribute[Any], value: int | None
     ) -> None:
-        """Check a value; None passes where it is the default."""
         if value is None and field.default is None:
             return
         most = inf if self.most is None else self.most
@@ -72,7 +71,6 @@ class PositiveSeconds:
     def __call__(
         self, _: object, field: attrs.Attribute[Any], value: float | None
     ) -> None:
-        """Check a value; None passes where it is the default."""
         if value is None and field.default is None:
             return
         if value is None or not 0 < value < inf:
@@ -227,7 +225,6 @@ class ServerSettings:
     )
 
     def __attrs_post_init__(self) -> None:
-        """Check what only makes sense together."""
         if self.extension and self.checkpoint_token is None:
             raise ValueError("the extension needs a checkpoint token")
         if self.checkpoint_state_version != 1 and not self.extension:
