@@ -10,9 +10,10 @@ from acting import call, saying, words
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.agents.agent_state import AgentState, AgentStateCodec
 from ipistate.agents.conversation import (
     ROUTES,
+    AgentState,
+    AgentStateCodec,
     Ask,
     Conversation,
     Over,

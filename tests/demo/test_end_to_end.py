@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from ipistate import Task
-from ipistate.agents.agent_state import AgentState
+from ipistate.agents.conversation import AgentState
 from ipistate.coordination import CoordinationError
 from ipistate.demo import workplace
 from ipistate.demo.play import Recording, play

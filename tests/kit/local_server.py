@@ -6,7 +6,7 @@ import asyncio
 
 from ipistate import Task, call_tool, decode, encode
 from ipistate.agents.conversation import Conversation
-from ipistate.agents.new_items import NewItems, words
+from ipistate.agents.items import NewItems, words
 from ipistate.agents.policy import PolicyReply
 from ipistate.clients import HttpAnswer
 from ipistate.demo.play import play

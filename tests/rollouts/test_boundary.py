@@ -8,7 +8,7 @@ import random
 import pytest
 
 from ipistate.protocol.episode import EpisodeId
-from ipistate.rollouts.boundary import Boundary
+from ipistate.rollouts.checkpoints import Boundary
 
 
 async def episode(boundary, name, server, rng, steps=20):

@@ -13,8 +13,7 @@ from ipistate.agents.policy import PolicyError
 from ipistate.errors import CheckpointError
 from ipistate.generate import builtin
 from ipistate.rollouts.connection import ServerError
-from ipistate.rollouts.errors import RunFileError
-from ipistate.rollouts.lines import LineFile
+from ipistate.rollouts.lines import LineFile, RunFileError
 from ipistate.rollouts.records import RunFiles
 from ipistate.rollouts.runner import Ending
 from ipistate.scoring.verify_request import VerifyRequest

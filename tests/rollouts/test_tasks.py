@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ipistate.generate import builtin
-from ipistate.rollouts.errors import RunFileError
+from ipistate.rollouts.lines import RunFileError
 from ipistate.rollouts.tasks import open_tasks
 
 

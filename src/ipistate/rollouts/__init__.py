@@ -4,9 +4,8 @@
 """
 
 from ipistate.rollouts.attempt import Attempt, close_request
-from ipistate.rollouts.boundary import Boundary
-from ipistate.rollouts.checkpoints import deadline, freeze
-from ipistate.rollouts.configuration import Configuration, Place
+from ipistate.rollouts.checkpoints import Boundary, deadline, freeze
+from ipistate.rollouts.configuration import Configuration, Place, Rollout
 from ipistate.rollouts.connection import (
     Channel,
     EpisodeClient,
@@ -15,10 +14,8 @@ from ipistate.rollouts.connection import (
 )
 from ipistate.rollouts.lifecycle import RunOutcome, run
 from ipistate.rollouts.process import ServerProcess, serve
-from ipistate.rollouts.records import Records, RunFiles, opened
-from ipistate.rollouts.rollout import Rollout
+from ipistate.rollouts.records import Records, RunFiles, RunTally, opened
 from ipistate.rollouts.runner import Ending, RunOrder, RunWatcher
-from ipistate.rollouts.tally import RunTally
 from ipistate.rollouts.tasks import TaskFile, open_tasks
 
 

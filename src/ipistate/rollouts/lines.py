@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from ipistate.rollouts.errors import RunFileError
+from ipistate.errors import IpiStateError
 from ipistate.storage import write_atomically
 
 
@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _CHUNK: Final = 2**20
+
+
+class RunFileError(IpiStateError):
+    """A file of a run is not what it should be, or cannot be read or written.
+
+    The message says what to do about it; nothing of the run has been lost.
+    """
 
 
 class NumberedLine(NamedTuple):

@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ipistate.agents import Policy
-    from ipistate.rollouts.boundary import Boundary
-    from ipistate.rollouts.checkpoints import Checkpoints
+    from ipistate.rollouts.checkpoints import Boundary, Checkpoints
+    from ipistate.rollouts.configuration import Rollout
     from ipistate.rollouts.connection import Server
     from ipistate.rollouts.records import Records
-    from ipistate.rollouts.rollout import Rollout
     from ipistate.rollouts.tasks import TaskFile
 
 _LOST = frozenset({"server_unreachable", "server_timeout"})
@@ -107,7 +106,7 @@ class Runner:
     watch: RunWatcher
     stop: asyncio.Event
     server: Server
-    boundary: Boundary[AgentState]
+    boundary: Boundary
     checkpoints: Checkpoints | None
     failures: int = attrs.field(default=0, init=False)
     """Attempts that are masked."""
