@@ -12,8 +12,8 @@ from ipistate.generate.draw import Draw
 from ipistate.generate.strategies import (
     DIFFICULTIES,
     STRATEGIES,
+    TEMPLATES,
     dressed,
-    templates,
 )
 
 
@@ -32,7 +32,7 @@ EVERY = [
     (strategy, difficulty, template)
     for strategy in STRATEGIES
     for difficulty in DIFFICULTIES
-    for template in templates(strategy, difficulty)
+    for template in TEMPLATES[strategy][difficulty]
 ]
 
 
@@ -53,7 +53,7 @@ def readings(text):
 def test_there_are_many():
     """At least ten strategies, each with three wordings at each difficulty."""
     assert len(STRATEGIES) >= 10
-    assert all(len(templates(s, d)) >= 3 for s in STRATEGIES for d in DIFFICULTIES)
+    assert all(len(TEMPLATES[s][d]) >= 3 for s in STRATEGIES for d in DIFFICULTIES)
 
 
 def test_no_two_wordings_are_equal():

@@ -15,9 +15,9 @@ from ipistate.generate.draw import Draw
 from ipistate.generate.strategies import (
     DIFFICULTIES,
     STRATEGIES,
+    TEMPLATES,
     Difficulty,
     dressed,
-    templates,
 )
 from ipistate.kernel import Environment, JsonArray, JsonObject
 from ipistate.scoring import Injection, Task, Trajectories
@@ -181,7 +181,7 @@ def _attack(
 def _hide(stage: WorldDraft, carrier: Carrier, attack: Attack, goal: str) -> Injection:
     draw = stage.draw
     strategy, difficulty = draw.pick(STRATEGIES), draw.pick(DIFFICULTIES)
-    template = draw.pick(templates(strategy, difficulty))
+    template = draw.pick(TEMPLATES[strategy][difficulty])
     order = dressed(template, goal, _slots(stage, carrier, attack))
     text, position = hidden(order, carrier.entry[carrier.member], draw)
     carrier.entry.set(carrier.member, text)

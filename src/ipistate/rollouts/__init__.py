@@ -11,6 +11,7 @@ from ipistate.rollouts.connection import (
     EpisodeClient,
     Server,
     ServerError,
+    cookies_of,
 )
 from ipistate.rollouts.lifecycle import RunOutcome, run
 from ipistate.rollouts.process import ServerProcess, serve
@@ -39,6 +40,7 @@ __all__ = [
     "ServerProcess",
     "TaskFile",
     "close_request",
+    "cookies_of",
     "deadline",
     "freeze",
     "open_tasks",

@@ -14,10 +14,8 @@ from ipistate.errors import preview
 from ipistate.kernel import (
     JsonObject,
     JsonValue,
-    decode,
     encode,
     identical,
-    structure,
     unstructure,
 )
 from ipistate.protocol import EpisodeId
@@ -90,16 +88,6 @@ class Configuration:
     def to_json(self) -> bytes:
         """Write the configuration as its file has it."""
         return encode(unstructure(self)) + b"\n"
-
-
-def read_configuration(data: bytes) -> Configuration:
-    """Read what ``to_json`` has written.
-
-    Raises:
-        DecodeError: It is not acceptable JSON.
-        SchemaError: It is, but not a configuration.
-    """
-    return structure(decode(data), Configuration)
 
 
 def differences(old: Configuration, new: Configuration) -> tuple[str, ...]:

@@ -11,13 +11,15 @@ from ipistate.errors import IpiStateError
 from ipistate.kernel import (
     JsonObject,
     JsonValue,
+    decode,
     decode_as,
     encode,
     is_object,
+    structure,
     trusted_object,
 )
 from ipistate.protocol import EpisodeId
-from ipistate.rollouts.configuration import Place, differences, read_configuration
+from ipistate.rollouts.configuration import Configuration, Place, differences
 from ipistate.rollouts.lines import LineFile, RunFileError, lines_of, write_whole
 from ipistate.scoring import metrics_report
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ipistate.kernel import Adopt
-    from ipistate.rollouts.configuration import Configuration, Rollout
+    from ipistate.rollouts.configuration import Rollout
 
 _ADVICE: Final = "mend the file or start with another output; nothing was changed"
 _COUNTED: Final = (
@@ -294,7 +296,7 @@ def _has_content(path: Path) -> bool:
 
 def _compare(path: Path, configuration: Configuration) -> None:
     try:
-        stored = read_configuration(path.read_bytes())
+        stored = structure(decode(path.read_bytes()), Configuration)
     except (IpiStateError, OSError) as error:
         message = f"{path} cannot be read: {error}; choose another output"
         raise RunFileError("no_run", message) from error
