@@ -11,9 +11,10 @@ from documents import at
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.agents.agent_state import AgentState, AgentStateCodec
 from ipistate.agents.conversation import (
     ROUTES,
+    AgentState,
+    AgentStateCodec,
     Ask,
     Conversation,
     Over,

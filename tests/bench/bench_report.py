@@ -15,7 +15,7 @@ from typing import Any
 
 from report import Row, duration
 
-from ipistate.agents.new_items import NewItems
+from ipistate.agents.items import NewItems
 from ipistate.generate import generate
 from ipistate.kernel.codec import encode
 from ipistate.kernel.values import JsonObject, trusted_object

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ipistate import Task
-from ipistate.agents.agent_state import AgentState
+from ipistate.agents.conversation import AgentState
 from ipistate.coordination import CoordinationError
 from ipistate.demo import workplace
 from ipistate.demo.plan import DemoRollout

@@ -21,7 +21,7 @@ import pytest
 
 from ipistate.demo.kills import run_rounds
 from ipistate.demo.plan import DemoRollout, plan, plan_for
-from ipistate.demo.rounds import KillRound, RoundsReport, doubled, lost
+from ipistate.demo.report import KillRound, RoundsReport, doubled, lost
 from ipistate.demo.scripts import builtin_scripts
 from ipistate.demo.workplace import Workplace
 from ipistate.kernel.codec import encode

@@ -12,7 +12,7 @@ import attrs
 
 from ipistate.agents.policy import PolicyReply
 from ipistate.kernel.values import JsonObject
-from ipistate.rollouts.rollout import Rollout
+from ipistate.rollouts.configuration import Rollout
 
 
 def call(name: str, arguments: str = "{}", call_id: str = "c-1") -> JsonObject:

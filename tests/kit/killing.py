@@ -27,8 +27,9 @@ import attrs
 
 from ipistate.agents.items import input_messages
 from ipistate.generate import builtin
+from ipistate.kernel import decode, structure
 from ipistate.kernel.codec import encode
-from ipistate.rollouts.configuration import read_configuration
+from ipistate.rollouts.configuration import Configuration
 from ipistate.rollouts.store import Pair, Store
 
 
@@ -124,7 +125,7 @@ class Site:
         configuration = self.root / "rows.jsonl.run.json"
         if not configuration.exists():
             return {}
-        run = read_configuration(configuration.read_bytes()).name
+        run = structure(decode(configuration.read_bytes()), Configuration).name
         store = Store(root=self.root / "checkpoints", run=run, server="ipi")
         pair = next((one for one in store.newest() if isinstance(one, Pair)), None)
         lines = self.output.read_bytes() if self.output.exists() else b""

@@ -9,7 +9,7 @@ from typing import cast
 
 from ipistate import Task, call_tool, decode, encode
 from ipistate.agents.conversation import Conversation
-from ipistate.agents.new_items import NewItems, words
+from ipistate.agents.items import NewItems, words
 from ipistate.agents.policy import PolicyReply
 from ipistate.clients import HttpAnswer
 from ipistate.demo.plan import DemoRollout

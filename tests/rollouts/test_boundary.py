@@ -6,18 +6,24 @@ import asyncio
 import random
 
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
+from ipistate.agents.conversation import AgentState
+from ipistate.kernel import JsonObject
 from ipistate.protocol.episode import EpisodeId
-from ipistate.rollouts.boundary import Boundary
+from ipistate.rollouts.checkpoints import Boundary
+
+
+def held(count: int) -> AgentState:
+    """Return a state that holds a count."""
+    return AgentState(cookies=JsonObject({"count": str(count)}))
 
 
 async def episode(
-    boundary: Boundary[Any],
+    boundary: Boundary,
     name: str,
-    server: dict[Any, Any],
+    server: dict[EpisodeId, AgentState],
     rng: random.Random,
     steps: int = 20,
 ) -> None:
@@ -26,10 +32,10 @@ async def episode(
     for count in range(1, steps + 1):
         await boundary.opened()
         with boundary.moving():
-            server[number] = count
+            server[number] = held(count)
             for _ in range(rng.randrange(4)):
                 await asyncio.sleep(0)
-            boundary.keep(number, count)
+            boundary.keep(number, held(count))
         for _ in range(rng.randrange(3)):
             await asyncio.sleep(0)
 
@@ -39,7 +45,7 @@ def test_states_agree_with_the_server(seed: int) -> None:
     """Whenever the barrier is reached, server and states have counted the same."""
     rng, cuts = random.Random(seed), []
 
-    async def watched(boundary: Boundary[Any], server: dict[Any, Any]) -> None:
+    async def watched(boundary: Boundary, server: dict[EpisodeId, AgentState]) -> None:
         for _ in range(30):
             async with boundary.standing() as states:
                 cuts.append((dict(states), dict(server)))
@@ -47,8 +53,8 @@ def test_states_agree_with_the_server(seed: int) -> None:
             await asyncio.sleep(0)
 
     async def work() -> None:
-        boundary: Boundary[Any] = Boundary()
-        server: dict[Any, Any] = {}
+        boundary: Boundary = Boundary()
+        server: dict[EpisodeId, AgentState] = {}
         names = [f"e-{number}" for number in range(5)]
         async with asyncio.TaskGroup() as group:
             for name in names:
@@ -58,14 +64,14 @@ def test_states_agree_with_the_server(seed: int) -> None:
     asyncio.run(work())
 
     assert [] == [cut for cut in cuts if cut[0] != cut[1]]
-    assert len({tuple(states.values()) for states, _ in cuts}) > 3
+    assert len({str(states) for states, _ in cuts}) > 3
 
 
 def test_it_opens_again_after_a_failure() -> None:
     """A checkpoint that fails leaves nobody standing."""
 
-    async def work() -> Mapping[EpisodeId, Any]:
-        boundary: Boundary[Any] = Boundary()
+    async def work() -> Mapping[EpisodeId, AgentState]:
+        boundary: Boundary = Boundary()
         with pytest.raises(ZeroDivisionError):
             async with boundary.standing():
                 raise ZeroDivisionError
@@ -78,13 +84,13 @@ def test_it_opens_again_after_a_failure() -> None:
 def test_an_episode_that_ended_is_dropped() -> None:
     """What has no session any more is in no checkpoint."""
 
-    async def work() -> Mapping[EpisodeId, Any]:
-        boundary: Boundary[Any] = Boundary()
-        boundary.keep(EpisodeId("a"), 1)
-        boundary.keep(EpisodeId("b"), 2)
+    async def work() -> Mapping[EpisodeId, AgentState]:
+        boundary: Boundary = Boundary()
+        boundary.keep(EpisodeId("a"), held(1))
+        boundary.keep(EpisodeId("b"), held(2))
         boundary.drop(EpisodeId("a"))
         boundary.drop(EpisodeId("c"))
         async with boundary.standing() as states:
             return states
 
-    assert {EpisodeId("b"): 2} == asyncio.run(work())
+    assert {EpisodeId("b"): held(2)} == asyncio.run(work())

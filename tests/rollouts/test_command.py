@@ -17,7 +17,7 @@ import pytest
 from acting import rows_of
 from killing import Site, children, has_ended, wait_until, wait_until_it_plays
 
-from ipistate.agents.agent_state import AgentState
+from ipistate.agents.conversation import AgentState
 from ipistate.generate import builtin
 from ipistate.protocol.episode import EpisodeId
 from ipistate.rollouts.store import Pair, Store

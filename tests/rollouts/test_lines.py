@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate.rollouts.errors import RunFileError
-from ipistate.rollouts.lines import LineFile, lines_of, write_whole
+from ipistate.rollouts.lines import LineFile, RunFileError, lines_of, write_whole
 
 
 LINE = st.text(max_size=6).map(lambda text: f"[{text!r}, 'ü€😀']".encode())

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ipistate.cli import run_progress as progress
 from ipistate.kernel.values import JsonObject
-from ipistate.rollouts.tally import RunTally
+from ipistate.rollouts.records import RunTally
 
 
 ROW = JsonObject(

@@ -7,13 +7,12 @@ import attrs
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ipistate.agents.agent_state import AgentState
+from ipistate.agents.conversation import AgentState
 from ipistate.errors import SchemaError
 from ipistate.kernel.values import EMPTY_OBJECT
 from ipistate.protocol.episode import MAX_SESSION_ID, EpisodeId, is_session_id
 from ipistate.rollouts.attempt import session_name
-from ipistate.rollouts.configuration import Configuration, Place
-from ipistate.rollouts.rollout import planned
+from ipistate.rollouts.configuration import Configuration, Place, planned
 
 
 RUN = Configuration(

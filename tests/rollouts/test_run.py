@@ -19,9 +19,8 @@ from ipistate.generate import builtin
 from ipistate.kernel.values import JsonObject
 from ipistate.policies.scripted import ScriptedPolicy
 from ipistate.rollouts.connection import ServerError
-from ipistate.rollouts.errors import RunFileError
 from ipistate.rollouts.lifecycle import RunOutcome
-from ipistate.rollouts.lines import LineFile
+from ipistate.rollouts.lines import LineFile, RunFileError
 from ipistate.rollouts.records import RunFiles
 from ipistate.rollouts.runner import Ending
 from ipistate.scoring.verify_request import VerifyRequest

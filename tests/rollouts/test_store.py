@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ipistate.agents.agent_state import AgentState
-from ipistate.agents.conversation import Conversation
+from ipistate.agents.conversation import AgentState, Conversation
 from ipistate.errors import CheckpointError
 from ipistate.kernel.environment import Environment
 from ipistate.kernel.values import JsonObject

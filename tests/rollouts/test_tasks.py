@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ipistate.generate import builtin
-from ipistate.rollouts.errors import RunFileError
+from ipistate.rollouts.lines import RunFileError
 from ipistate.rollouts.tasks import open_tasks
 
 

@@ -1,7 +1,8 @@
 """What an agent is, as values: a policy's answers, a conversation, its saved state."""
 
-from ipistate.agents.agent_state import AgentState, AgentStateCodec
 from ipistate.agents.conversation import (
+    AgentState,
+    AgentStateCodec,
     Ask,
     Conversation,
     NextStep,
@@ -12,6 +13,7 @@ from ipistate.agents.conversation import (
     response,
 )
 from ipistate.agents.items import (
+    NewItems,
     asked_in,
     calls_in,
     count,
@@ -20,8 +22,9 @@ from ipistate.agents.items import (
     kind,
     outputs_in,
     text_of,
+    words,
+    written,
 )
-from ipistate.agents.new_items import NewItems, words, written
 from ipistate.agents.policy import (
     FILTERED,
     LENGTH,

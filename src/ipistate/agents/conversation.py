@@ -8,18 +8,29 @@ from __future__ import annotations
 
 import re
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
 from ipistate.agents.policy import PolicyReply, Usage
 from ipistate.errors import DecodeError, SchemaError
-from ipistate.kernel import JsonObject, JsonValue, encode, trusted_object
+from ipistate.kernel import (
+    EMPTY_OBJECT,
+    JsonObject,
+    JsonValue,
+    adopt_members,
+    encode,
+    structure,
+    trusted_object,
+    unstructure,
+)
 from ipistate.scoring import read_arguments
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ipistate.kernel import Adopt
 
 ROUTES: Final = frozenset(
     {"seed_session", "verify", "close_session", "aggregate_metrics"}
@@ -193,3 +204,29 @@ def offered_tools(params: JsonObject) -> tuple[JsonObject, ...]:
     listed = params.get("tools")
     tools = listed if isinstance(listed, list) else ()
     return tuple(one for one in tools if isinstance(one, JsonObject))
+
+
+@attrs.frozen(kw_only=True)
+class AgentState:
+    """An episode at a turn boundary."""
+
+    schema_version: int = attrs.field(default=1, validator=attrs.validators.in_([1]))
+    conversation: Conversation = attrs.field(factory=Conversation)
+    cookies: JsonObject = EMPTY_OBJECT
+    """The cookies that the server has set; they name the session."""
+
+
+class AgentStateCodec:
+    """Carries episodes in the records of a checkpoint directory."""
+
+    def encode(self, state: AgentState) -> bytes:
+        """Write an episode as compact JSON."""
+        return encode(unstructure(state))
+
+    def decode(self, tree: Any, adopt: Adopt) -> AgentState:
+        """Read what ``encode`` has written.
+
+        Raises:
+            SchemaError: It is something else.
+        """
+        return structure(adopt_members(tree, adopt), AgentState)

@@ -9,8 +9,7 @@ from ipistate.demo.kills import run_rounds
 from ipistate.demo.outcome import DemoOutcome, DomainLine
 from ipistate.demo.plan import DemoRollout, plan, plan_for
 from ipistate.demo.play import DemoWatcher
-from ipistate.demo.report import Crash, DemoReport, FullReport
-from ipistate.demo.rounds import RoundsLine, RoundsReport
+from ipistate.demo.report import Crash, DemoReport, FullReport, RoundsLine, RoundsReport
 from ipistate.demo.scripts import (
     DemoScript,
     builtin_scripts,

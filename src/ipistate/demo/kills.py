@@ -18,7 +18,7 @@ from ipistate.coordination import CoordinationError
 from ipistate.demo.outcome import compare_all
 from ipistate.demo.plan import unfinished
 from ipistate.demo.play import play_all
-from ipistate.demo.rounds import (
+from ipistate.demo.report import (
     FIRST,
     OPERATIONS,
     SECOND,
@@ -84,12 +84,6 @@ async def run_rounds(
 
 
 @attrs.frozen
-class _Kill:
-    moment: float
-    answered: bool
-
-
-@attrs.frozen
 class _Rounds:
     rollouts: Sequence[DemoRollout]
     place: Workplace
@@ -108,11 +102,13 @@ class _Rounds:
             at = await self._to_two_checkpoints(server, directory)
             commit = self._commit(server, directory, SECOND)
             if operation == "commit":
-                kill = await self._kill_during(server, "commit", part, commit)
+                moment, answered = await self._kill_during(
+                    server, "commit", part, commit
+                )
             else:
                 await commit
                 await server.process.kill()
-                kill = await self._kill_restore(directory, part)
+                moment, answered = await self._kill_restore(directory, part)
         newest = _newest(directory)
         before, going_on = at[newest], [one.next_attempt for one in self.rollouts]
         async with self.place.served(f"{directory.name}-fresh") as server:
@@ -123,8 +119,8 @@ class _Rounds:
         return KillRound(
             number=number,
             operation=operation,
-            moment=kill.moment,
-            answered=kill.answered,
+            moment=moment,
+            answered=answered,
             newest=newest,
             rollouts=len(self.rollouts),
             lost=lost(self.rollouts, restored),
@@ -147,7 +143,7 @@ class _Rounds:
         await freeze(server.coordinator, SECOND)
         return {FIRST: first, SECOND: second}
 
-    async def _kill_restore(self, directory: Path, part: float) -> _Kill:
+    async def _kill_restore(self, directory: Path, part: float) -> tuple[float, bool]:
         async with self.place.served(f"{directory.name}-killed") as server:
             restore = self._restore(server, directory / SECOND)
             return await self._kill_during(server, "restore", part, restore)
@@ -171,7 +167,8 @@ class _Rounds:
         operation: KilledOperation,
         part: float,
         work: Coroutine[Any, Any, object],
-    ) -> _Kill:
+    ) -> tuple[float, bool]:
+        """Return when the server was killed, and whether it had answered by then."""
         # Until a restore has been timed, a commit's time stands for it.
         usual = self.seconds[operation] or self.seconds["commit"]
         began, task = time.perf_counter(), asyncio.create_task(work)
@@ -181,8 +178,8 @@ class _Rounds:
         try:
             await task
         except CoordinationError:
-            return _Kill(moment, answered=False)
-        return _Kill(moment, answered=True)
+            return moment, False
+        return moment, True
 
     def _different(
         self, before: Recordings, after: Recordings, checkpoint: Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import attrs
 
@@ -95,8 +95,7 @@ class RecordingClient(EpisodeClient):
         self, channel: Channel, rollout: DemoRollout, before: Recording
     ) -> None:
         """Go on from a recording, with the cookies that it holds."""
-        cookies = (before.state or AgentState()).cookies
-        super().__init__(channel, rollout.episode, cast("dict[str, str]", cookies))
+        super().__init__(channel, rollout.episode, before.state)
         self.replies = [*before.replies]
         self.verdict: bytes | None = None
 

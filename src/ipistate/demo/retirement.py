@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ipistate.agents import AgentState
 from ipistate.demo.play import play, play_all
 from ipistate.demo.report import Retirement
 from ipistate.kernel import decode, encode
 from ipistate.protocol import prefixed
-from ipistate.rollouts import close_request, deadline
+from ipistate.rollouts import close_request, cookies_of, deadline
 
 
 if TYPE_CHECKING:
@@ -90,8 +89,12 @@ class _LateCalls:
         earlier = attrs.evolve(retired, attempt=retired.attempt - 1)
         arguments, seed = encode(call.arguments), self.rollout.task.to_json()
         return [
-            await self._refusal(retired, call.name, arguments, self._cookies()),
-            await self._refusal(None, call.name, arguments, self._cookies()),
+            await self._refusal(
+                retired, call.name, arguments, cookies_of(self.held.state)
+            ),
+            await self._refusal(
+                None, call.name, arguments, cookies_of(self.held.state)
+            ),
             await self._refusal(retired, "seed_session", seed),
             await self._refusal(earlier, "seed_session", seed),
         ]
@@ -100,10 +103,9 @@ class _LateCalls:
         """Close the session, which is never refused: it asks for nothing."""
         episode = self.rollout.episode
         body = close_request(episode)
-        return await self._refusal(episode, "close_session", body, self._cookies())
-
-    def _cookies(self) -> dict[str, str]:
-        return cast("dict[str, str]", (self.held.state or AgentState()).cookies)
+        return await self._refusal(
+            episode, "close_session", body, cookies_of(self.held.state)
+        )
 
     async def _refusal(
         self,

@@ -4,9 +4,14 @@ Row ``n`` depends on the domains, the seed, ``n`` and the size, and on nothing e
 """
 
 from ipistate.generate import builtin
-from ipistate.generate.compose import Generated
+from ipistate.generate.compose import (
+    DEFAULT_SIZE,
+    LARGEST,
+    SMALLEST,
+    Generated,
+    generate,
+)
 from ipistate.generate.domains import DOMAINS
-from ipistate.generate.rows import DEFAULT_SIZE, LARGEST, SMALLEST, generate
 from ipistate.generate.stats import RowTally, Statistics
 from ipistate.generate.strategies import DIFFICULTIES, STRATEGIES, Difficulty
 

@@ -1,4 +1,7 @@
-"""A world while it is made: rows that are put into it, and whom it is about."""
+"""A world while it is made: rows that are put into it, and whom it is about.
+
+People, companies and addresses are drawn; inside and outside look alike.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,17 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 import attrs
 
-from ipistate.generate.people import (
-    draw_address,
-    draw_company,
-    draw_mailbox,
-    draw_person,
-    draw_stranger,
+from ipistate.generate.names import (
+    DESKS,
+    FIRST,
+    LAST,
+    PLACES,
+    PRIVATE,
+    SECOND,
+    STREETS,
+    TOP_LEVEL,
+    TOWNS,
+    TRADES,
 )
 from ipistate.kernel import JsonObject, JsonValue, encode, with_member
 
@@ -21,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ipistate.generate.draw import Draw
-    from ipistate.generate.people import Person
     from ipistate.tools import Row
 
 T = TypeVar("T")
@@ -35,6 +42,68 @@ _FIRST_DAY: Final = date(2024, 1, 8).toordinal()
 _DAYS: Final = 1_000
 _QUOTING: Final = 3
 """Bytes of quotes and a colon around a key."""
+_ROADS: Final = ("Street", "Lane", "Road", "Row", "Avenue")
+
+
+@attrs.frozen(kw_only=True)
+class Company:
+    """A company or another body with its mail domain."""
+
+    name: str
+    domain: str
+
+
+@attrs.frozen(kw_only=True)
+class Person:
+    """A person with a mail address."""
+
+    first: str
+    last: str
+    email: str
+
+    @property
+    def name(self) -> str:
+        """First and last name."""
+        return f"{self.first} {self.last}"
+
+
+def draw_company(draw: Draw, kinds: Sequence[str] = TRADES) -> Company:
+    """Draw a company of one of some kinds, such as ``Clinic``."""
+    place, second = draw.pick(PLACES), draw.pick(SECOND)
+    slug = f"{place}{draw.pick(('', '-'))}{second}".lower()
+    name = f"{place} {second} {draw.pick(kinds)}"
+    return Company(name=name, domain=f"{slug}.{draw.pick(TOP_LEVEL)}")
+
+
+def draw_person(draw: Draw, company: Company | None = None) -> Person:
+    """Draw an employee of a company, or a private person."""
+    first, last = draw.pick(FIRST), draw.pick(LAST)
+    local = draw.pick((f"{first[0]}.{last}", f"{first}.{last}", f"{last}.{first[0]}"))
+    domain = draw.pick(PRIVATE) if company is None else company.domain
+    return Person(first=first, last=last, email=f"{local.lower()}@{domain}")
+
+
+def draw_stranger(draw: Draw) -> Person:
+    """Draw an employee of another company, who may write from a department's address."""
+    company = draw_company(draw)
+    person = draw_person(draw, company)
+    if draw.chance(50):
+        person = attrs.evolve(person, email=f"{_desk(draw)}@{company.domain}")
+    return person
+
+
+def _desk(draw: Draw) -> str:
+    desk = draw.pick(DESKS)
+    if draw.chance(40):
+        other = draw.pick([one for one in DESKS if one != desk])
+        desk = f"{desk}{draw.pick(('-', '.'))}{other}"
+    return desk
+
+
+def draw_address(draw: Draw) -> str:
+    """Draw a postal address."""
+    street = f"{draw.number(1, 240)} {draw.pick(STREETS)} {draw.pick(_ROADS)}"
+    return f"{street}, {draw.pick(TOWNS).replace('-', ' ')}"
 
 
 @attrs.define
@@ -148,7 +217,7 @@ class WorldDraft:
 
     def mailbox(self) -> str:
         """Draw the address of a department of another company."""
-        return draw_mailbox(self.draw)
+        return f"{_desk(self.draw)}@{draw_company(self.draw).domain}"
 
     def address(self) -> str:
         """Draw a postal address that nothing here has."""

@@ -14,15 +14,14 @@ from ipistate.agents import (
     LENGTH,
     NewItems,
     PolicyReply,
-    Usage,
-    count,
     kind,
     text_of,
     words,
     written,
 )
-from ipistate.errors import SchemaError, json_path, preview
-from ipistate.kernel import EMPTY_OBJECT, JsonArray, JsonObject, JsonValue
+from ipistate.errors import json_path
+from ipistate.kernel import JsonArray, JsonObject
+from ipistate.policies.responses import body, mismatch, usage_in
 
 
 if TYPE_CHECKING:
@@ -41,16 +40,8 @@ def request(
     endpoint: Endpoint, conversation: Sequence[JsonObject], tools: Sequence[JsonObject]
 ) -> JsonObject:
     """Write the body of a request for the next message."""
-    sampling = endpoint.sampling
-    body = {
-        "model": endpoint.model,
-        "messages": [*messages(conversation)],
-        "tools": [*_definitions(tools)] or None,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "max_tokens": sampling.max_output_tokens,
-    }
-    return JsonObject({n: value for n, value in body.items() if value is not None})
+    said, offered = [*messages(conversation)], [*_definitions(tools)]
+    return body(endpoint, "max_tokens", messages=said, tools=offered)
 
 
 def messages(conversation: Iterable[JsonObject]) -> Iterator[JsonObject]:
@@ -113,18 +104,14 @@ def reply(document: JsonObject, conversation: Sequence[JsonObject]) -> PolicyRep
     """
     choices = document.get("choices")
     if not isinstance(choices, JsonArray) or not choices:
-        raise _mismatch("a completion has choices", "$.choices", choices)
+        raise mismatch("a completion has choices", "$.choices", choices)
     first = choices[0]
     message = first.get("message") if isinstance(first, JsonObject) else None
     if not isinstance(first, JsonObject) or not isinstance(message, JsonObject):
-        raise _mismatch("a choice has a message", "$.choices[0].message", first)
-    usage = document.get("usage")
-    usage = usage if isinstance(usage, JsonObject) else EMPTY_OBJECT
+        raise mismatch("a choice has a message", "$.choices[0].message", first)
     return PolicyReply(
         items=tuple(_items(message, NewItems(conversation))),
-        usage=Usage(
-            count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
-        ),
+        usage=usage_in(document, "prompt_tokens", "completion_tokens"),
         incomplete_reason=_REASONS.get(first.get("finish_reason")),
         model=written(document.get("model") or ""),
     )
@@ -140,7 +127,7 @@ def _items(message: JsonObject, new: NewItems) -> Iterator[JsonObject]:
     calls = message.get("tool_calls")
     if calls is not None and not isinstance(calls, JsonArray):
         where = "$.choices[0].message.tool_calls"
-        raise _mismatch("tool calls are an array", where, calls)
+        raise mismatch("tool calls are an array", where, calls)
     for index, call in enumerate(calls or ()):
         yield _call(call, new, ("choices", 0, "message", "tool_calls", index))
 
@@ -149,7 +136,7 @@ def _parts(message: JsonObject) -> Iterator[JsonObject]:
     content, refusal = message.get("content"), message.get("refusal")
     if not isinstance(content, str | JsonArray | None):
         where = "$.choices[0].message.content"
-        raise _mismatch("content is a text, parts or null", where, content)
+        raise mismatch("content is a text, parts or null", where, content)
     if text := text_of(content):
         yield words(text)
     if isinstance(refusal, str) and refusal:
@@ -160,9 +147,5 @@ def _call(call: Any, new: NewItems, path: tuple[str | int, ...]) -> JsonObject:
     function = call.get("function") if isinstance(call, JsonObject) else None
     name = function.get("name") if isinstance(function, JsonObject) else None
     if not isinstance(function, JsonObject) or not isinstance(name, str) or not name:
-        raise _mismatch("a tool call names a function", json_path(path), call)
+        raise mismatch("a tool call names a function", json_path(path), call)
     return new.function_call(call.get("id"), name, function.get("arguments"))
-
-
-def _mismatch(message: str, path: str, value: JsonValue) -> SchemaError:
-    return SchemaError("wrong_type", message, path, preview(value))

@@ -66,12 +66,9 @@ def refusal(answer: EndpointAnswer, now: float) -> EndpointError:
     status = answer.status
     said = f"HTTP {status} {_phrase(status)}".rstrip()
     told = answer.told(": ".join(filter(None, (said, detail(answer.content)))))
-    if status == HTTPStatus.TOO_MANY_REQUESTS and not _is_used_up(answer.content):
-        error = PassingError("rate_limited", told)
-        error.pause = pause(answer.headers, now)
-        return error
-    if status in _LATER or (status >= 500 and status not in _NEVER):
-        error = PassingError("endpoint_failed", told)
+    hasty = status == HTTPStatus.TOO_MANY_REQUESTS and not _is_used_up(answer.content)
+    if hasty or status in _LATER or (status >= 500 and status not in _NEVER):
+        error = PassingError("rate_limited" if hasty else "endpoint_failed", told)
         error.pause = pause(answer.headers, now)
         return error
     if 300 <= status < 400:

@@ -86,10 +86,6 @@ def _scripted(temper: Temper) -> Callable[[PolicyOptions], _Opened]:
     return make
 
 
-def _random(options: PolicyOptions) -> _Opened:
-    return nullcontext(RandomPolicy(options.seed))
-
-
 def _openai(options: PolicyOptions) -> _Opened:
     if options.endpoint is None:
         raise PolicyOptionError(
@@ -109,7 +105,7 @@ POLICIES: Final[Mapping[str, Callable[[PolicyOptions], _Opened]]] = MappingProxy
     {
         "careful": _scripted("careful"),
         "gullible": _scripted("gullible"),
-        "random": _random,
+        "random": lambda options: nullcontext(RandomPolicy(options.seed)),
         "openai": _openai,
     }
 )

@@ -31,16 +31,30 @@ def request(
     endpoint: Endpoint, conversation: Sequence[JsonObject], tools: Sequence[JsonObject]
 ) -> JsonObject:
     """Write the body of a request for the next items."""
+    return body(endpoint, "max_output_tokens", input=[*conversation], tools=[*tools])
+
+
+def body(
+    endpoint: Endpoint, limit: str, *, tools: object, **said: object
+) -> JsonObject:
+    """Write a request in either form, without what is left to the endpoint.
+
+    Args:
+        endpoint: Names the model, and says how it samples.
+        limit: What the form calls the number of tokens that a reply may have.
+        tools: The definitions of the tools that are offered.
+        said: The conversation, under its name in the form.
+    """
     sampling = endpoint.sampling
-    body = {
+    members = {
         "model": endpoint.model,
-        "input": [*conversation],
-        "tools": [*tools] or None,
+        **said,
+        "tools": tools or None,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
-        "max_output_tokens": sampling.max_output_tokens,
+        limit: sampling.max_output_tokens,
     }
-    return JsonObject({n: value for n, value in body.items() if value is not None})
+    return JsonObject({n: value for n, value in members.items() if value is not None})
 
 
 def reply(document: JsonObject, conversation: Sequence[JsonObject]) -> PolicyReply:
@@ -51,19 +65,22 @@ def reply(document: JsonObject, conversation: Sequence[JsonObject]) -> PolicyRep
     """
     output, status = document.get("output"), document.get("status")
     if not isinstance(output, JsonArray):
-        raise _mismatch("a response has an array of items", "$.output", output)
+        raise mismatch("a response has an array of items", "$.output", output)
     if status not in _ENDED:
-        raise _mismatch("a response has come to its end", "$.status", status)
-    usage = document.get("usage")
-    usage = usage if isinstance(usage, JsonObject) else EMPTY_OBJECT
+        raise mismatch("a response has come to its end", "$.status", status)
     return PolicyReply(
         items=tuple(_items(output, NewItems(conversation))),
-        usage=Usage(
-            count(usage.get("input_tokens")), count(usage.get("output_tokens"))
-        ),
+        usage=usage_in(document, "input_tokens", "output_tokens"),
         incomplete_reason=_reason(document),
         model=written(document.get("model") or ""),
     )
+
+
+def usage_in(document: JsonObject, *names: str) -> Usage:
+    """Read the tokens that a reply has cost, by their names in the form."""
+    usage = document.get("usage")
+    members = usage if isinstance(usage, JsonObject) else EMPTY_OBJECT
+    return Usage(*(count(members.get(name)) for name in names))
 
 
 def _reason(document: JsonObject) -> str | None:
@@ -78,7 +95,7 @@ def _items(output: JsonArray, new: NewItems) -> Iterator[JsonObject]:
     for index, item in enumerate(output):
         if not isinstance(item, JsonObject):
             where = json_path(("output", index))
-            raise _mismatch("an item is an object", where, item)
+            raise mismatch("an item is an object", where, item)
         match kind(item):
             case "function_call":
                 yield _call(item, new, index)
@@ -94,7 +111,7 @@ def _call(item: JsonObject, new: NewItems, index: int) -> JsonObject:
     name = item.get("name")
     if not isinstance(name, str) or not name:
         where = json_path(("output", index, "name"))
-        raise _mismatch("a function call has a name", where, name)
+        raise mismatch("a function call has a name", where, name)
     return new.function_call(item.get("call_id"), name, item.get("arguments"), item)
 
 
@@ -103,12 +120,13 @@ def _parts(content: Any, index: int) -> Sequence[JsonObject]:
         return [words(content)]
     where = json_path(("output", index, "content"))
     if not isinstance(content, JsonArray):
-        raise _mismatch("a message has parts", where, content)
+        raise mismatch("a message has parts", where, content)
     parts = [part for part in content if isinstance(part, JsonObject)]
     if len(parts) < len(content):
-        raise _mismatch("a part is an object", where, content)
+        raise mismatch("a part is an object", where, content)
     return parts
 
 
-def _mismatch(message: str, path: str, value: JsonValue) -> SchemaError:
+def mismatch(message: str, path: str, value: JsonValue) -> SchemaError:
+    """Say that a reply has not the form of its API."""
     return SchemaError("wrong_type", message, path, preview(value))

@@ -7,7 +7,7 @@ when it has read it. Both know a row by its messages, and where they are by the 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import attrs
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from ipistate.tools import ToolCall
 
 Temper = Literal["careful", "gullible"]
-CLOSING: Final = "Done."
-"""The last words of a scripted episode."""
 
 
 @attrs.frozen(kw_only=True)
@@ -166,7 +164,7 @@ class ScriptedPolicy:
         plan = self.scripts.script(conversation).plan(self.name, conversation)
         call, new = _next(plan, conversation), NewItems(conversation)
         if call is None:
-            item = new.message([words(CLOSING)])
+            item = new.message([words("Done.")])
         else:
             item = new.function_call(None, call.name, call.arguments)
         return PolicyReply(items=(item,), model=f"scripted-{self.name}")

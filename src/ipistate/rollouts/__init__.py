@@ -4,21 +4,19 @@
 """
 
 from ipistate.rollouts.attempt import Attempt, close_request
-from ipistate.rollouts.boundary import Boundary
-from ipistate.rollouts.checkpoints import deadline, freeze
-from ipistate.rollouts.configuration import Configuration, Place
+from ipistate.rollouts.checkpoints import Boundary, deadline, freeze
+from ipistate.rollouts.configuration import Configuration, Place, Rollout
 from ipistate.rollouts.connection import (
     Channel,
     EpisodeClient,
     Server,
     ServerError,
+    cookies_of,
 )
 from ipistate.rollouts.lifecycle import RunOutcome, run
 from ipistate.rollouts.process import ServerProcess, serve
-from ipistate.rollouts.records import Records, RunFiles, opened
-from ipistate.rollouts.rollout import Rollout
+from ipistate.rollouts.records import Records, RunFiles, RunTally, opened
 from ipistate.rollouts.runner import Ending, RunOrder, RunWatcher
-from ipistate.rollouts.tally import RunTally
 from ipistate.rollouts.tasks import TaskFile, open_tasks
 
 
@@ -42,6 +40,7 @@ __all__ = [
     "ServerProcess",
     "TaskFile",
     "close_request",
+    "cookies_of",
     "deadline",
     "freeze",
     "open_tasks",

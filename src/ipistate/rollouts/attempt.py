@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
     from ipistate.agents import NextStep, Policy
     from ipistate.protocol import EpisodeId
-    from ipistate.rollouts.boundary import Boundary
+    from ipistate.rollouts.checkpoints import Boundary
+    from ipistate.rollouts.configuration import Rollout
     from ipistate.rollouts.connection import EpisodeClient
-    from ipistate.rollouts.rollout import Rollout
 
 _ECHOED = frozenset({"responses_create_params", "response"})
 
@@ -62,7 +62,7 @@ class Attempt:
     policy: Policy
     max_steps: int
     client: EpisodeClient
-    boundary: Boundary[AgentState]
+    boundary: Boundary
     finished: Callable[[JsonObject], None]
     state: AgentState = attrs.field(init=False)
     _task: JsonObject = attrs.field(init=False)

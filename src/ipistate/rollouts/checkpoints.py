@@ -1,11 +1,16 @@
-"""Checkpoints of a run: server and conversations together, taken and restored."""
+"""Checkpoints of a run: server and conversations together, taken and restored.
+
+An episode moves while a request of it is on its way to the server. Everywhere else its
+state is a value that agrees with its session: before and after a tool call, and for as
+long as a policy thinks about a reply.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
 
-from contextlib import suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -15,12 +20,11 @@ from ipistate.errors import CheckpointError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import AsyncGenerator, Collection, Generator, Mapping
 
     from ipistate.agents import AgentState
     from ipistate.clients import Coordinator
     from ipistate.protocol import EpisodeId
-    from ipistate.rollouts.boundary import Boundary
     from ipistate.rollouts.records import Records
     from ipistate.rollouts.store import Pair, Store
 
@@ -50,6 +54,65 @@ async def freeze(coordinator: Coordinator, checkpoint_id: str) -> None:
         raise CoordinationError("not_prepared", message)
 
 
+def _set() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
+@attrs.define(eq=False)
+class Boundary:
+    """The states of all live episodes, and a barrier that they stop at."""
+
+    _states: dict[EpisodeId, AgentState] = attrs.field(
+        factory=dict["EpisodeId", "AgentState"], init=False
+    )
+    _moving: int = attrs.field(default=0, init=False)
+    _open: asyncio.Event = attrs.field(factory=_set, init=False)
+    _still: asyncio.Event = attrs.field(factory=_set, init=False)
+
+    @property
+    def states(self) -> Mapping[EpisodeId, AgentState]:
+        """The states now, which agree with the server's while nothing moves."""
+        return dict(self._states)
+
+    def keep(self, episode: EpisodeId, state: AgentState) -> None:
+        """Note what an episode is at."""
+        self._states[episode] = state
+
+    def drop(self, episode: EpisodeId) -> None:
+        """Forget an episode that has no session any more."""
+        self._states.pop(episode, None)
+
+    async def opened(self) -> None:
+        """Wait for as long as the barrier is closed."""
+        while not self._open.is_set():
+            await self._open.wait()
+
+    @contextmanager
+    def moving(self) -> Generator[None]:
+        """Move, right after ``opened``; the state is noted before the context ends."""
+        self._moving += 1
+        self._still.clear()
+        try:
+            yield
+        finally:
+            self._moving -= 1
+            if not self._moving:
+                self._still.set()
+
+    @asynccontextmanager
+    async def standing(self) -> AsyncGenerator[Mapping[EpisodeId, AgentState]]:
+        """Close the barrier, wait until nothing moves, and give the states."""
+        await self.opened()
+        self._open.clear()
+        try:
+            await self._still.wait()
+            yield self.states
+        finally:
+            self._open.set()
+
+
 @attrs.define(eq=False, kw_only=True)
 class Checkpoints:
     """Takes and restores the checkpoints of one run.
@@ -63,7 +126,7 @@ class Checkpoints:
 
     coordinator: Coordinator
     store: Store
-    boundary: Boundary[AgentState]
+    boundary: Boundary
     records: Records
     _number: int = attrs.field(
         init=False,

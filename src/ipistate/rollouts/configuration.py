@@ -1,4 +1,4 @@
-"""What the rows of a run depend on; a run is only continued with the same. Pure."""
+"""What the rows of a run depend on, and which rollouts it consists of. Pure."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from ipistate.errors import preview
 from ipistate.kernel import (
     JsonObject,
     JsonValue,
-    decode,
     encode,
     identical,
-    structure,
     unstructure,
 )
+from ipistate.protocol import EpisodeId
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
+
+    from ipistate.agents import AgentState
 
 RUN_VERSION: Final = 1
 _NAME_LENGTH: Final = 10
@@ -89,16 +90,6 @@ class Configuration:
         return encode(unstructure(self)) + b"\n"
 
 
-def read_configuration(data: bytes) -> Configuration:
-    """Read what ``to_json`` has written.
-
-    Raises:
-        DecodeError: It is not acceptable JSON.
-        SchemaError: It is, but not a configuration.
-    """
-    return structure(decode(data), Configuration)
-
-
 def differences(old: Configuration, new: Configuration) -> tuple[str, ...]:
     """Say in what two configurations differ, each time what was and what is."""
     before, after = unstructure(old), unstructure(new)
@@ -113,3 +104,50 @@ def _shown(value: JsonValue) -> str:
     if isinstance(value, JsonObject):
         return encode(value).decode("utf-8", "replace")
     return str(value)[:16] if isinstance(value, str) else preview(value)
+
+
+@attrs.frozen(kw_only=True)
+class Rollout:
+    """One attempt of a rollout."""
+
+    place: Place
+    episode: EpisodeId
+    state: AgentState | None = None
+    """Where it goes on; None if it starts from its seed."""
+
+    def labels(self) -> dict[str, JsonValue]:
+        """Return the members that say which attempt of which rollout a row is."""
+        return {
+            "_ng_task_index": self.place.task,
+            "_ng_rollout_index": self.place.repeat,
+            "_ng_rollout_id": self.episode.rollout_id,
+            "attempt": self.episode.attempt,
+        }
+
+
+def planned(
+    configuration: Configuration,
+    *,
+    done: Collection[Place],
+    begun: Mapping[Place, int],
+    restored: Mapping[EpisodeId, AgentState],
+) -> Iterator[Rollout]:
+    """Say what is left to run: first what a checkpoint has, then everything else.
+
+    Args:
+        configuration: What the run is made of.
+        done: The places that have a row.
+        begun: The highest attempt that was made of each place.
+        restored: What a server has restored, under the new attempts.
+    """
+    going_on: set[Place] = set()
+    for episode, state in restored.items():
+        place = configuration.place(episode.rollout_id)
+        if place is not None:
+            going_on.add(place)
+            yield Rollout(place=place, episode=episode, state=state)
+    for place in configuration.places():
+        if place not in done and place not in going_on:
+            attempt = begun.get(place, -1) + 1
+            episode = EpisodeId(configuration.rollout_id(place), attempt)
+            yield Rollout(place=place, episode=episode)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, cast
 from urllib.parse import quote
 
 import attrs
@@ -16,6 +16,7 @@ from ipistate.protocol import prefixed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ipistate.agents import AgentState
     from ipistate.clients import HttpAnswer
     from ipistate.protocol import EpisodeId
 
@@ -109,16 +110,21 @@ def _failed(request: str, error: HttpError) -> ServerError:
             return ServerError("server_unreachable", f"{request}: {error.message}")
 
 
+def cookies_of(state: AgentState | None) -> dict[str, str]:
+    """Return the cookies that an attempt holds; before its seed it has none."""
+    return {} if state is None else cast("dict[str, str]", {**state.cookies})
+
+
 class EpisodeClient:
     """The requests of one attempt; its cookies are kept from answer to answer."""
 
     def __init__(
-        self, channel: Channel, episode: EpisodeId, cookies: Mapping[str, str] = {}
+        self, channel: Channel, episode: EpisodeId, state: AgentState | None = None
     ) -> None:
-        """Speak with the cookies that are held so far."""
+        """Speak with the cookies that the attempt holds so far."""
         self._channel = channel
         self._prefix = prefixed("/", episode)
-        self._cookies = dict(cookies)
+        self._cookies = cookies_of(state)
 
     @property
     def cookies(self) -> dict[str, str]:

@@ -12,11 +12,10 @@ import attrs
 
 from ipistate.clients import ControlClient, Coordinator, discover_urls
 from ipistate.errors import CheckpointError
-from ipistate.rollouts.boundary import Boundary
-from ipistate.rollouts.checkpoints import Checkpoints
+from ipistate.rollouts.checkpoints import Boundary, Checkpoints
+from ipistate.rollouts.configuration import planned
 from ipistate.rollouts.connection import Server, ServerError, is_alive
 from ipistate.rollouts.process import ServerProcess
-from ipistate.rollouts.rollout import planned
 from ipistate.rollouts.runner import Ending, Runner
 from ipistate.rollouts.serving import Serving
 from ipistate.rollouts.store import Store
@@ -29,9 +28,8 @@ if TYPE_CHECKING:
 
     from ipistate.agents import AgentState
     from ipistate.protocol import EpisodeId
-    from ipistate.rollouts.records import Records, RunFiles
+    from ipistate.rollouts.records import Records, RunFiles, RunTally
     from ipistate.rollouts.runner import RunOrder, RunWatcher
-    from ipistate.rollouts.tally import RunTally
 
 _COMMAND: Final = ("-m", "ipistate.rollouts.serving")
 
@@ -76,7 +74,7 @@ async def run(
             file cannot be written. What was written stays, and the run can go on.
     """
     began, earlier = time.perf_counter(), len(records.done)
-    boundary: Boundary[AgentState] = Boundary()
+    boundary: Boundary = Boundary()
     async with _served(order, records) as (server, coordinator):
         checkpoints = _checkpoints(order, records, boundary, coordinator)
         restored = await _recovered(order, records, checkpoints, watch)
@@ -154,7 +152,7 @@ async def _served(
 def _checkpoints(
     order: RunOrder,
     records: Records,
-    boundary: Boundary[AgentState],
+    boundary: Boundary,
     coordinator: Coordinator | None,
 ) -> Checkpoints | None:
     if coordinator is None or order.checkpoint_dir is None:

@@ -8,16 +8,22 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from ipistate.rollouts.errors import RunFileError
+from ipistate.errors import IpiStateError
 from ipistate.storage import write_atomically
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from types import TracebackType
 
 _CHUNK: Final = 2**20
+
+
+class RunFileError(IpiStateError):
+    """A file of a run is not what it should be, or cannot be read or written.
+
+    The message says what to do about it; nothing of the run has been lost.
+    """
 
 
 class NumberedLine(NamedTuple):
@@ -61,12 +67,7 @@ class LineFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self._file)
 
     def append(self, line: bytes) -> None:

@@ -19,7 +19,6 @@ from ipistate.errors import IpiStateError
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-    from types import TracebackType
 
 START_SECONDS: Final = 20.0
 STOP_SECONDS: Final = 5.0
@@ -90,12 +89,7 @@ class ServerProcess:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # What is cut short does not wait for a server to end in good order.
         await (self.kill() if kind is asyncio.CancelledError else self.stop())
 

@@ -8,23 +8,81 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from ipistate.errors import IpiStateError
-from ipistate.kernel import JsonObject, decode_as, encode, is_object
+from ipistate.kernel import (
+    JsonObject,
+    JsonValue,
+    decode,
+    decode_as,
+    encode,
+    is_object,
+    structure,
+    trusted_object,
+)
 from ipistate.protocol import EpisodeId
-from ipistate.rollouts.configuration import Place, differences, read_configuration
-from ipistate.rollouts.errors import RunFileError
-from ipistate.rollouts.lines import LineFile, lines_of, write_whole
-from ipistate.rollouts.tally import RunTally
+from ipistate.rollouts.configuration import Configuration, Place, differences
+from ipistate.rollouts.lines import LineFile, RunFileError, lines_of, write_whole
+from ipistate.scoring import metrics_report
 
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
     from pathlib import Path
 
     from ipistate.kernel import Adopt
-    from ipistate.rollouts.configuration import Configuration
-    from ipistate.rollouts.rollout import Rollout
+    from ipistate.rollouts.configuration import Rollout
 
 _ADVICE: Final = "mend the file or start with another output; nothing was changed"
+_COUNTED: Final = (
+    *("_ng_task_index", "_ng_rollout_index", "mask_sample"),
+    *("reward", "reward_safety", "reward_utility", "injection_followed"),
+    *("attack_difficulty", "verification_type", "attack_category"),
+)
+
+
+def essence(row: Mapping[str, JsonValue]) -> JsonObject:
+    """Return what the metrics of a row depend on; the rest need not stay in memory."""
+    return trusted_object({name: row[name] for name in _COUNTED if name in row})
+
+
+def tokens_of(row: Mapping[str, Any]) -> int:
+    """Return how many tokens a row's response has cost."""
+    response = row.get("response")
+    usage = response.get("usage") if is_object(response) else None
+    total = usage.get("total_tokens") if is_object(usage) else 0
+    return total if isinstance(total, int) else 0
+
+
+@attrs.define(eq=False)
+class RunTally:
+    """The rows of a run, counted."""
+
+    rows: list[JsonObject] = attrs.field(factory=list[JsonObject])
+    tokens: int = 0
+    followed: int = 0
+    rewards: float = 0.0
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Count a row."""
+        slim = essence(row)
+        self.rows.append(slim)
+        self.tokens += tokens_of(row)
+        self.followed += slim.get("injection_followed") is True
+        reward = slim.get("reward")
+        self.rewards += reward if isinstance(reward, int | float) else 0.0
+
+    @property
+    def mean_reward(self) -> float | None:
+        """The mean reward; None without rows."""
+        return self.rewards / len(self.rows) if self.rows else None
+
+    def metrics(self) -> JsonObject:
+        """Return the reply that ``/aggregate_metrics`` gives for the rows, in order."""
+        ordered = sorted(self.rows, key=_place)
+        return metrics_report(ordered)
+
+
+def _place(row: Mapping[str, Any]) -> tuple[int, int]:
+    return row["_ng_task_index"], row["_ng_rollout_index"]
 
 
 @attrs.frozen
@@ -238,7 +296,7 @@ def _has_content(path: Path) -> bool:
 
 def _compare(path: Path, configuration: Configuration) -> None:
     try:
-        stored = read_configuration(path.read_bytes())
+        stored = structure(decode(path.read_bytes()), Configuration)
     except (IpiStateError, OSError) as error:
         message = f"{path} cannot be read: {error}; choose another output"
         raise RunFileError("no_run", message) from error

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
-from ipistate.agents import AgentState, PolicyError
+from ipistate.agents import PolicyError
 from ipistate.kernel import JsonObject
 from ipistate.rollouts.attempt import Attempt
 from ipistate.rollouts.checkpoints import FAILURES
@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ipistate.agents import Policy
-    from ipistate.rollouts.boundary import Boundary
-    from ipistate.rollouts.checkpoints import Checkpoints
+    from ipistate.rollouts.checkpoints import Boundary, Checkpoints
+    from ipistate.rollouts.configuration import Rollout
     from ipistate.rollouts.connection import Server
     from ipistate.rollouts.records import Records
-    from ipistate.rollouts.rollout import Rollout
     from ipistate.rollouts.tasks import TaskFile
 
 _LOST = frozenset({"server_unreachable", "server_timeout"})
@@ -107,7 +106,7 @@ class Runner:
     watch: RunWatcher
     stop: asyncio.Event
     server: Server
-    boundary: Boundary[AgentState]
+    boundary: Boundary
     checkpoints: Checkpoints | None
     failures: int = attrs.field(default=0, init=False)
     """Attempts that are masked."""
@@ -178,16 +177,13 @@ class Runner:
             self._in_a_row = 0
 
     def _attempt(self, rollout: Rollout, channel: Channel) -> Attempt:
-        cookies = (rollout.state or AgentState()).cookies
         place, policies = rollout.place, self.order.policies
         return Attempt(
             rollout=rollout,
             row=self.order.tasks.line(place.task),
             policy=policies[place.repeat % len(policies)],
             max_steps=self.records.configuration.max_steps,
-            client=EpisodeClient(
-                channel, rollout.episode, cast("dict[str, str]", cookies)
-            ),
+            client=EpisodeClient(channel, rollout.episode, rollout.state),
             boundary=self.boundary,
             finished=self._finished,
         )

@@ -12,7 +12,7 @@ import attrs
 
 from ipistate.errors import IpiStateError
 from ipistate.kernel import decode
-from ipistate.rollouts.errors import RunFileError
+from ipistate.rollouts.lines import RunFileError
 from ipistate.scoring import Task
 
 
