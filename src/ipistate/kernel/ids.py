@@ -1,7 +1,7 @@
 """Derived record ids: the wire's form, and no randomness behind it.
 
 An id depends on the call and on the table it goes into, so a replay, a fork and a
-restored session mint the same one (design, section 4).
+restored session mint the same one (docs/explanation/determinism.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The laws of session state, as functions to run on any domain (design, section 5).
+"""The laws of session state, as functions to run on any domain.
 
 Each takes a ``Scenario`` and raises ``LawBrokenError`` if the law does not hold. Equality
 is that of bytes, because ``1 == True == 1.0`` and objects compare without order.

@@ -1,7 +1,8 @@
 """Ids that callers choose themselves, as keys of a table.
 
 JSON has string keys only. Where the reference would keep the number 5 as a key until it
-is written, the key is its JSON text from the start (design, section 4).
+is written, the key is its JSON text from the start, because a world is JSON at every
+moment (docs/reference/differences.md).
 """
 
 from __future__ import annotations
