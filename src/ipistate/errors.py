@@ -138,7 +138,7 @@ class SchemaError(DataError, ValueError):
     ) -> None:
         super().__init__(code, message, path, preview)
         self.problems = problems or (Problem(code, path, message, preview),)
-        self.args = (code, message, path, preview, self.problems)
+        self.args: tuple[Any, ...] = (code, message, path, preview, self.problems)
 
     @classmethod
     def of(cls, problems: Iterable[Problem]) -> Self:

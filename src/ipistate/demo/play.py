@@ -96,7 +96,7 @@ class RecordingClient(EpisodeClient):
     ) -> None:
         """Go on from a recording, with the cookies that it holds."""
         super().__init__(channel, rollout.episode, before.state)
-        self.replies = [*before.replies]
+        self.replies: list[bytes] = [*before.replies]
         self.verdict: bytes | None = None
 
     async def post(self, route: str, body: bytes) -> bytes:
