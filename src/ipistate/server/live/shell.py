@@ -41,10 +41,8 @@ from ipistate.protocol import (
     leave,
     participant_status,
 )
-from ipistate.server.live.files import CheckpointFiles
-from ipistate.server.live.idle import Uses
-from ipistate.server.live.sessions import Sessions
-from ipistate.server.live.states import CarriedStates
+from ipistate.server.live.files import CarriedStates, CheckpointFiles
+from ipistate.server.live.sessions import Sessions, Uses
 from ipistate.server.live.waiting import Pending
 from ipistate.server.operating.observer import Observer, WorkStage
 
