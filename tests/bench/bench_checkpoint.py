@@ -24,7 +24,7 @@ from report import Row, row
 from worlds import clinic, compact
 
 from ipistate import Environment
-from ipistate.protocol import Settings, handle, start_participant
+from ipistate.protocol import Settings, handle
 from ipistate.protocol.actions import Export, Write
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.events import (
@@ -88,7 +88,7 @@ def _snapshot(worlds: dict[str, Environment], plain: list[Any]) -> Row:
 
 
 def _prepared(worlds: dict[str, Environment]) -> ParticipantState:
-    participant, numbers = start_participant(Settings(instance="bench")), count(1)
+    participant, numbers = ParticipantState(Settings(instance="bench")), count(1)
     for name, number in zip(worlds, numbers, strict=False):
         episode = EpisodeId(f"r{number}")
         seed = RequestArrived(number, "/seed_session", name, episode)

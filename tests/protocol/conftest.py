@@ -17,7 +17,7 @@ from ipistate.errors import CheckpointError
 from ipistate.kernel import JsonObject, JsonValue
 from ipistate.kernel.environment import Environment
 from ipistate.kernel.schema import structure
-from ipistate.protocol import Settings, handle, participant_status, start_participant
+from ipistate.protocol import Settings, handle, participant_status
 from ipistate.protocol import actions as do
 from ipistate.protocol import events as on
 from ipistate.protocol.control import enter, leave
@@ -100,7 +100,7 @@ class Shell:
         grace: float = 600.0,
     ) -> None:
         """Start a fresh process that finds these directories."""
-        self.participant = start_participant(
+        self.participant = ParticipantState(
             Settings(instance="ipi", lease_grace_seconds=grace)
         )
         self.model: model.Model | None = model.Model("ipi", grace)

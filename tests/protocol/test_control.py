@@ -10,7 +10,7 @@ import pytest
 from documents import at
 
 from ipistate.errors import CheckpointError, SchemaError
-from ipistate.protocol import Settings, handle, start_participant
+from ipistate.protocol import ParticipantState, Settings, handle
 from ipistate.protocol import actions as do
 from ipistate.protocol import events as on
 from ipistate.protocol.operations import CommitBody
@@ -778,10 +778,10 @@ def test_calls_queue_while_a_commit_writes(shell: Shell) -> None:
 
 def test_the_participant_is_a_value() -> None:
     """Handling an event gives a new participant and leaves the old one alone."""
-    before = start_participant(Settings(instance="ipi"))
+    before = ParticipantState(Settings(instance="ipi"))
 
     after, _ = handle(before, on.RequestArrived(1, "/tool", "s"), 0.0)
 
-    assert before == start_participant(Settings(instance="ipi"))
+    assert before == ParticipantState(Settings(instance="ipi"))
     assert {} == before.gate.admitted
     assert [1] == list(after.gate.admitted)

@@ -18,8 +18,12 @@ from starlette.datastructures import Secret
 
 from ipistate.kernel.environment import Environment
 from ipistate.server.app import create_app
-from ipistate.server.live.idle import Uses
-from ipistate.server.live.sessions import NotSeededError, Sessions, SessionsFullError
+from ipistate.server.live.sessions import (
+    NotSeededError,
+    Sessions,
+    SessionsFullError,
+    Uses,
+)
 from ipistate.server.live.shell import Shell
 from ipistate.server.operating.settings import ServerSettings
 from ipistate.sessions import Session

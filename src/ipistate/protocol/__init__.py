@@ -66,7 +66,6 @@ from ipistate.protocol.participant import (
     Phase,
     Settings,
     participant_status,
-    start_participant,
 )
 from ipistate.protocol.records import (
     KIND,
@@ -92,7 +91,6 @@ from ipistate.protocol.wire import (
     REVERIFY_PATH,
     ROLLOUT_PREFIX,
     SEED_PATH,
-    SERVER_CLASS,
     SESSION_MEMBER,
     VERIFY_MODE_HEADER,
     VERIFY_PATH,
@@ -121,7 +119,6 @@ __all__ = [
     "ROLLOUT_PREFIX",
     "SAFE_NAME",
     "SEED_PATH",
-    "SERVER_CLASS",
     "SESSION_MEMBER",
     "STATUS_OF",
     "VERIFY_MODE_HEADER",
@@ -172,5 +169,4 @@ __all__ = [
     "read_manifest",
     "read_record",
     "refusal",
-    "start_participant",
 ]

@@ -11,8 +11,7 @@ import attrs
 
 from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import Export, Free, Reply, Write
-from ipistate.protocol.fencing import completed, is_answered, refuse
-from ipistate.protocol.lease import renewed
+from ipistate.protocol.fencing import completed, is_answered, refuse, renewed
 from ipistate.protocol.participant import (
     Arguments,
     Checkpoint,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ipistate.protocol import commit, lease, prepare, restore, resume, retire
+from ipistate.protocol import commit, prepare, restore, resume, retire
 from ipistate.protocol.actions import Action, SetTimer
 from ipistate.protocol.events import (
     ControlCalled,
@@ -28,7 +28,7 @@ from ipistate.protocol.events import (
     WriteEnded,
     WriteStopped,
 )
-from ipistate.protocol.fencing import refuse
+from ipistate.protocol.fencing import refuse, renew
 from ipistate.protocol.operations import (
     CommitBody,
     ForgetBody,
@@ -216,7 +216,7 @@ def _begin(participant: ParticipantState, now: float, emit: Emit) -> Participant
         case PrepareBody():
             return prepare.begin(participant, called, emit)
         case RenewBody():
-            return lease.renew(participant, called, emit)
+            return renew(participant, called, emit)
         case CommitBody():
             return commit.begin(participant, called, called.body, now, emit)
         case RestoreBody():

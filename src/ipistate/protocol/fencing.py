@@ -1,6 +1,6 @@
-"""What every operation asks first: may it run now, and how it is answered and recorded.
+"""What operations share: may they run now, how they are answered, how the lease is kept.
 
-See docs/reference/control-plane.md, sections 2.5 to 2.7.
+See docs/reference/control-plane.md, sections 2.5 to 2.7 and 2.14.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import STATUS_OF, Reply, refusal
 from ipistate.protocol.events import ControlCalled
 from ipistate.protocol.gate import Emit
-from ipistate.protocol.operations import ControlBody
+from ipistate.protocol.operations import Call, ControlBody
 from ipistate.protocol.participant import (
     Checkpoint,
     ControlState,
     ParticipantState,
     Phase,
     Recorded,
+    Settings,
 )
 
 
 REMEMBERED_IDS: Final = 64
 """Resumed ids that stay fenced; a late call for an older one is a new checkpoint."""
+
+_RENEWABLE: Final = frozenset(Phase) - {Phase.IDLE}
 
 
 def refuse(call: int, code: str, detail: str, emit: Emit) -> None:
@@ -124,3 +127,36 @@ def completed(
 def remembered(resumed: tuple[str, ...], checkpoint_id: str) -> tuple[str, ...]:
     """Fence an id; of many, the oldest is forgotten."""
     return (*resumed, checkpoint_id)[-REMEMBERED_IDS:]
+
+
+def renew(
+    participant: ParticipantState, called: ControlCalled, emit: Emit
+) -> ParticipantState:
+    """Extend the lease; a deadline that has passed does not matter (section 2.14)."""
+    opened = participant.control.open
+    if is_answered(participant, called, _RENEWABLE, emit) or opened is None:
+        return participant
+    opened = renewed(opened, called.body, participant.settings)
+    document = JsonObject({"lease_expires_at": opened.lease_expires_at})
+    emit(Reply(called.call, 200, document))
+    return participant.opening(opened)
+
+
+def renewed(checkpoint: Checkpoint, body: Call, settings: Settings) -> Checkpoint:
+    """Extend the lease to the call's deadline and the grace."""
+    # A controller that dies would keep the gate closed for ever, so each of its calls
+    # extends the lease, and once it has run out the participant resumes by itself.
+    # It never shrinks: calls may overtake each other on the way, and an earlier one
+    # must not take back what a later one was promised.
+    until = body.deadline_ts + settings.lease_grace_seconds
+    return attrs.evolve(
+        checkpoint, lease_expires_at=max(checkpoint.lease_expires_at, until)
+    )
+
+
+def with_lease(participant: ParticipantState, body: Call) -> ParticipantState:
+    """Extend the lease of the open checkpoint, if there is one."""
+    opened = participant.control.open
+    if opened is None:
+        return participant
+    return participant.opening(renewed(opened, body, participant.settings))

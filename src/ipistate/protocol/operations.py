@@ -24,8 +24,6 @@ MAX_CHECKPOINT_ID: Final = 128
 MAX_IDS: Final = 100_000
 """How many episodes or rollouts one call may name."""
 
-_Field: TypeAlias = "attrs.Attribute[Any]"
-
 
 def _is_finite(value: float) -> bool:
     try:
@@ -46,17 +44,10 @@ _check_directory: Final = rule("invalid_directory", "a directory has a name", bo
 _check_some: Final = rule("missing_ids", "at least one id is required", bool)
 
 
-def _check_count(_: object, field: _Field, value: Sized) -> None:
+def _check_count(_: object, field: attrs.Attribute[Any], value: Sized) -> None:
     if len(value) > MAX_IDS:
         message = f"a call names at most {MAX_IDS:,} ids"
         raise refuse("too_many_ids", message, len(value), field)
-
-
-def _check_scope(
-    body: object, field: _Field, value: tuple[EpisodeId, ...] | None
-) -> None:
-    if value is not None:
-        _check_count(body, field, value)
 
 
 @attrs.frozen(kw_only=True)
@@ -78,7 +69,7 @@ class CommitBody(Call):
 
     checkpoint_dir: str = attrs.field(validator=_check_directory)
     episode_ids: tuple[EpisodeId, ...] | None = attrs.field(
-        default=None, validator=_check_scope
+        default=None, validator=attrs.validators.optional(_check_count)
     )
     stop: bool = False
     """Sent by earlier coordinators; these sessions hold nothing that could stop."""

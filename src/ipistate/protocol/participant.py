@@ -244,11 +244,6 @@ class ParticipantState:
         return self.with_control(attrs.evolve(self.control, holder=holder))
 
 
-def start_participant(settings: Settings) -> ParticipantState:
-    """Return the participant of a fresh process."""
-    return ParticipantState(settings)
-
-
 def participant_status(participant: ParticipantState) -> JsonObject:
     """Describe the participant, at any time (docs/reference/control-plane.md, section 2.8)."""
     checkpoint, bindings = participant.control.open, participant.gate.bindings

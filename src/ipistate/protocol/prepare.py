@@ -8,8 +8,7 @@ import attrs
 
 from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import Reply
-from ipistate.protocol.fencing import completed, is_answered
-from ipistate.protocol.lease import renewed
+from ipistate.protocol.fencing import completed, is_answered, renewed
 from ipistate.protocol.participant import Checkpoint, ParticipantState, Phase
 
 

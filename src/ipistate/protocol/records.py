@@ -115,15 +115,12 @@ class EncodedStates:
             text = self._codec.encode(record.state) if known is None else known[1]
             line = record_line(record, text)
             written += len(line)
-            if known is None and size + len(text) <= _room(written):
+            # One file must not stay in memory whole: a line of it is in the making, too.
+            room = max(KEPT_ALWAYS, written - written // 16)
+            if known is None and size + len(text) <= room:
                 kept[id(record.state)] = record.state, text
                 size += len(text)
             yield line
-
-
-def _room(written: int) -> int:
-    # One file must not stay in memory whole, since a line of it is in the making, too.
-    return max(KEPT_ALWAYS, written - written // 16)
 
 
 def record_line(record: SessionRecord, state: bytes) -> bytes:

@@ -9,8 +9,13 @@ import attrs
 from ipistate.errors import CheckpointError
 from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import Install, Read, Reply
-from ipistate.protocol.fencing import completed, is_answered, is_late, refuse
-from ipistate.protocol.lease import renewed
+from ipistate.protocol.fencing import (
+    completed,
+    is_answered,
+    is_late,
+    refuse,
+    renewed,
+)
 from ipistate.protocol.participant import (
     Checkpoint,
     ParticipantState,

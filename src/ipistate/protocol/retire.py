@@ -12,8 +12,7 @@ import attrs
 
 from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import Free, Reply
-from ipistate.protocol.fencing import is_late, is_refused, refuse
-from ipistate.protocol.lease import with_lease
+from ipistate.protocol.fencing import is_late, is_refused, refuse, with_lease
 from ipistate.protocol.participant import ParticipantState, Retiring
 from ipistate.protocol.session_registry import highest
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ipistate.protocol.events import ControlCalled, Freed
-    from ipistate.protocol.gate import Emit, Gate
+    from ipistate.protocol.gate import Emit
     from ipistate.protocol.operations import ForgetBody, RetireBody
     from ipistate.protocol.session_registry import SessionRegistry
 
@@ -108,15 +107,11 @@ def forget(
     if is_late(called, "forget", now, emit):
         return participant
     gate, rollouts = participant.gate, frozenset(body.rollout_ids)
-    if _is_incomplete(gate, rollouts):
+    marks = gate.bindings.marks
+    attempts = {rollout: marks[rollout] for rollout in rollouts & marks.keys()}
+    if gate.bindings.leaving_of(attempts) or gate.is_seeding(attempts):
         detail = "sessions of a retired attempt are not freed yet; retire it again"
         refuse(called.call, "retire_incomplete", detail, emit)
         return participant
     emit(Reply(called.call, 200, JsonObject({"forgotten": sorted(rollouts)})))
     return _with_bindings(participant, gate.bindings.unmarked(rollouts))
-
-
-def _is_incomplete(gate: Gate, rollouts: frozenset[str]) -> bool:
-    marks = gate.bindings.marks
-    attempts = {rollout: marks[rollout] for rollout in rollouts & marks.keys()}
-    return bool(gate.bindings.leaving_of(attempts)) or gate.is_seeding(attempts)

@@ -11,7 +11,7 @@ Where a rule lives:
   machine decides.
 * ``operating`` is about the process: settings, logs, metrics, the garbage collector.
 * ``extension`` has routes of our own, for token holders.
-* ``bodies``, ``replies`` and ``answers`` are the forms of what goes in and out.
+* ``bodies`` and ``replies`` are the forms of what goes in and out.
 """
 
 from ipistate.server.app import create_app

@@ -19,12 +19,12 @@ from ipistate.server.adapter.gate import GateLayer
 from ipistate.server.adapter.prefix import PrefixLayer
 from ipistate.server.adapter.token import TokenLayer
 from ipistate.server.adapter.tool_call import ToolCallLayer
-from ipistate.server.answers import ANSWERED, Answers
 from ipistate.server.bodies import BodyLimitLayer
-from ipistate.server.extension import Extension
+from ipistate.server.extension.routes import Extension
 from ipistate.server.live.shell import Shell
 from ipistate.server.operating.observer import Observer
 from ipistate.server.operating.settings import ServerSettings
+from ipistate.server.replies import ANSWERED, Answers
 from ipistate.tools import call_tool
 
 

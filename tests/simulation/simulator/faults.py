@@ -14,7 +14,6 @@ from ipistate.protocol import (
     control,
     fencing,
     gate,
-    lease,
     prepare,
     restore,
     resume,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ipistate.errors import CheckpointError
-from ipistate.protocol import Settings, handle, participant_status, start_participant
+from ipistate.protocol import ParticipantState, Settings, handle, participant_status
 from ipistate.protocol import actions as do
 from ipistate.protocol import events as on
 from ipistate.protocol.participant import Phase
@@ -69,7 +69,7 @@ class Process:
     def __init__(self, world: Simulation | Stage) -> None:
         """Start fresh."""
         self.world = world
-        self.participant = start_participant(
+        self.participant = ParticipantState(
             Settings(instance="ipi", lease_grace_seconds=GRACE)
         )
         self.worlds: dict[str, tuple[int, ...]] = {}

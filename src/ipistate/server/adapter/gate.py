@@ -13,9 +13,8 @@ from ipistate.protocol import (
     SESSION_MEMBER,
     VERIFY_MODE_HEADER,
     Refuse,
-    refusal,
 )
-from ipistate.server.replies import json_reply
+from ipistate.server.replies import refused
 
 
 if TYPE_CHECKING:
@@ -58,8 +57,8 @@ class GateLayer:
             receive = await self._shell.answered(passage, receive)
             answer = passage.answer
             if isinstance(answer, Refuse):
-                document = refusal(answer.code, answer.detail)
-                await json_reply(document, answer.status)(scope, receive, send)
+                reply = refused(answer.code, answer.detail, answer.status)
+                await reply(scope, receive, send)
             elif answer is not None:
                 await self._app(scope, receive, self._ending(scope, passage, send))
         finally:

@@ -20,8 +20,8 @@ from ipistate.protocol import (
 )
 from ipistate.server.adapter.cookies import VARY, new_session_id
 from ipistate.server.adapter.prefix import split_prefix
-from ipistate.server.answers import ANSWERED
 from ipistate.server.bodies import frozen_object
+from ipistate.server.replies import ANSWERED
 
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ipistate.protocol import EpisodeId
     from ipistate.server.adapter.cookies import SessionCookie
     from ipistate.server.adapter.data_plane import DataPlane
-    from ipistate.server.answers import Answers
     from ipistate.server.live.shell import Shell
+    from ipistate.server.replies import Answers
 
 _Head: TypeAlias = "tuple[str, EpisodeId | None, dict[str, Any]]"
 """A tool's name, the episode of the rollout prefix, and what the cookie holds."""

@@ -27,16 +27,9 @@ from ipistate.kernel import (
     trusted_object,
     unstructure,
 )
-from ipistate.protocol import (
-    EXTENSION_PATH,
-    KEY_HEADER,
-    SESSION_MEMBER,
-    Refuse,
-    refusal,
-)
+from ipistate.protocol import EXTENSION_PATH, KEY_HEADER, SESSION_MEMBER
 from ipistate.server.adapter.gate import PASSAGE
 from ipistate.server.adapter.token import authorized
-from ipistate.server.answers import KeyHeaderError, QueryError
 from ipistate.server.bodies import count_ids, json_body, json_object
 from ipistate.server.extension.new_sessions import (
     MAX_FORKS,
@@ -45,7 +38,7 @@ from ipistate.server.extension.new_sessions import (
     read_import,
 )
 from ipistate.server.live.scoring import scoring_of
-from ipistate.server.replies import json_reply
+from ipistate.server.replies import KeyHeaderError, QueryError, json_reply, refused
 from ipistate.sessions import SessionCodec
 
 
@@ -56,12 +49,12 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from ipistate.server.adapter.cookies import SessionCookie
+    from ipistate.server.adapter.token import Handler
     from ipistate.server.live.shell import Shell
     from ipistate.server.operating.observer import CallTool
     from ipistate.server.operating.settings import ServerSettings
     from ipistate.sessions import Session, Step
 
-    Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
     Answer: TypeAlias = Callable[[Request, Session], Awaitable[Response]]
 
 MAX_KEY: Final = 255
@@ -124,9 +117,9 @@ class Extension:
         document = await json_object(request)
         count_ids(document, MAX_FORKS)
         births = structure(document, ForkBody).births
-        refused = self._begin(request, dict.fromkeys(births, session))
-        if refused is not None:
-            return refused
+        refusal = self._begin(request, dict.fromkeys(births, session))
+        if refusal is not None:
+            return refusal
         told = [self._told(birth, request) for birth in births]
         return json_reply(trusted_object({"sessions": freeze(told)}))
 
@@ -136,18 +129,18 @@ class Extension:
         # A long log takes its time, in which others are served.
         wanted = await asyncio.to_thread(read_import, body, self._codec)
         birth = NewSession(wanted.episode)
-        refused = self._begin(request, {birth: wanted.session})
-        return refused or json_reply(self._told(birth, request))
+        refusal = self._begin(request, {birth: wanted.session})
+        return refusal or json_reply(self._told(birth, request))
 
     def _begin(
         self, request: Request, sessions: Mapping[NewSession, Session]
     ) -> Response | None:
-        refused = self._shell.make(
+        late = self._shell.make(
             request.scope[PASSAGE],
             {birth.session_id: session for birth, session in sessions.items()},
             {b.session_id: b.episode for b in sessions if b.episode is not None},
         )
-        return None if refused is None else _refused(refused)
+        return None if late is None else refused(late.code, late.detail, late.status)
 
     def _told(self, birth: NewSession, request: Request) -> JsonObject:
         return birth.to_document(self._cookie, request.session)
@@ -212,10 +205,6 @@ class RewindBody:
 
 def _route(name: str, handler: Handler, method: str) -> Route:
     return Route(f"{EXTENSION_PATH}/{name}", authorized(handler), methods=[method])
-
-
-def _refused(action: Refuse) -> Response:
-    return json_reply(refusal(action.code, action.detail), action.status)
 
 
 def _key(request: Request) -> str:

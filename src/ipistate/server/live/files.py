@@ -1,4 +1,7 @@
-"""Work on checkpoint files, done in threads, its outcome always an event."""
+"""What checkpoints carry of a session, and the work on their files.
+
+That is done in threads, and its outcome is always an event.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,12 @@ import logging
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+import attrs
 
 from ipistate.errors import CheckpointError
+from ipistate.kernel import Environment
 from ipistate.protocol import (
     EncodedStates,
     Event,
@@ -22,6 +28,7 @@ from ipistate.protocol import (
 )
 from ipistate.server.operating.collector import paused
 from ipistate.server.operating.observer import Observer, WorkStage
+from ipistate.sessions import EnvironmentCodec, Session, SessionCodec, UnloggedSession
 from ipistate.storage import CheckpointDirectory, StopFlag
 
 
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ipistate.protocol import Manifest, Restorable
+    from ipistate.server.operating.settings import ServerSettings
     from ipistate.sessions import StateCodec
 
 T = TypeVar("T")
@@ -36,6 +44,47 @@ T = TypeVar("T")
 _SHOWN: Final = 200
 
 _log: Final = logging.getLogger("ipistate.server.files")
+
+
+@attrs.frozen
+class CarriedStates:
+    """How live sessions become the states of a checkpoint, and come back."""
+
+    codec: StateCodec[Any]
+    with_logs: bool
+    """Whether checkpoints carry logs."""
+    kind: type[Session]
+    """What a session without a log goes on as; a log begins with the restore then."""
+
+    @classmethod
+    def of(cls, settings: ServerSettings) -> Self:
+        """Take what an operator has chosen."""
+        if settings.checkpoint_state_version == 1:
+            kind = Session if settings.extension else UnloggedSession
+            return cls(EnvironmentCodec(), with_logs=False, kind=kind)
+        return cls(SessionCodec(settings.tools), with_logs=True, kind=Session)
+
+    def exported(self, session: Session) -> Environment | Session:
+        """Return the state of a session.
+
+        A session that did not change gives the same object again, and so do sessions
+        that share their world: its text is then written once.
+        """
+        return session if self.with_logs else session.environment
+
+    def restored(self, state: object) -> Session:
+        """Go on from a state.
+
+        Raises:
+            TypeError: It is not one that ``codec`` has read.
+        """
+        match state:
+            case Session():
+                return state
+            case Environment():
+                return self.kind(state)
+            case _:
+                raise TypeError(f"not a session's state: {type(state).__name__}")
 
 
 class CheckpointFiles:

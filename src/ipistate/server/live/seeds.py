@@ -48,37 +48,16 @@ class Seed:
     native: NativeSession | None = None
 
 
-def build_world(members: dict[str, Any], adopt: Adopt) -> Environment:
-    """Freeze the members of a parsed environment."""
+def _frozen(members: dict[str, Any], adopt: Adopt) -> Environment:
     return Environment(adopt(members))  # type: ignore[arg-type]
 
 
-Build: TypeAlias = Callable[[dict[str, Any], Adopt], Environment]
-_Bound: TypeAlias = Callable[[dict[str, Any]], Environment]
+_Build: TypeAlias = Callable[[dict[str, Any]], Environment]
 
 
-def read_seed(body: bytes, build: Build = build_world) -> Seed:
-    """Read a seed in either form: a task row, or the native form.
-
-    Of a task row only ``environment`` is looked at. A body without it that names a
-    session is native.
-
-    Args:
-        body: The request's body.
-        build: Makes the world, or finds one that is the same.
-
-    Raises:
-        DecodeError: The body is not acceptable JSON.
-        SchemaError: It is not a seed.
-    """
-
-    def seed(tree: Any, adopt: Adopt) -> Seed:
-        return _seed(_object_of(tree), lambda members: build(members, adopt))
-
-    return decode_as(body, seed)
-
-
-def _seed(row: dict[str, Any], build: _Bound) -> Seed:
+def _seed(row: dict[str, Any], build: _Build) -> Seed:
+    # Of a task row only ``environment`` is looked at. A body without it that names a
+    # session is native.
     if "environment" in row or "resources_session_id" not in row:
         return Seed(_world(row, build))
     native = structure(row, _NativeSeed)
@@ -100,7 +79,7 @@ def _object_of(tree: Any, *path: str) -> dict[str, Any]:
     raise SchemaError("wrong_type", "expected an object", where, shown)
 
 
-def _world(row: dict[str, Any], build: _Bound, *path: str) -> Environment:
+def _world(row: dict[str, Any], build: _Build, *path: str) -> Environment:
     inner = (*path, "environment")
     if "environment" not in row:
         message = "required member is missing"
@@ -133,18 +112,21 @@ class SeedCache:
         """
         known = self._by_request.get(request)
         if known is None:
-            known = read_seed(request, self._shared)
+            known = decode_as(request, self._read)
             self._by_request.put(request, known)
         return known
+
+    def _read(self, tree: Any, adopt: Adopt) -> Seed:
+        return _seed(_object_of(tree), lambda members: self._shared(members, adopt))
 
     def _shared(self, members: dict[str, Any], adopt: Adopt) -> Environment:
         text = None if adopt is freeze else _text(members)
         if text is None:
-            return build_world(members, adopt)
+            return _frozen(members, adopt)
         digest = sha256(text).digest()
         known = self._by_digest.get(digest)
         if known is None:
-            known = build_world(members, adopt)
+            known = _frozen(members, adopt)
             self._by_digest.put(digest, known, len(text))
         else:
             # The tree is ours alone, and decoding looks at what is left of it. These

@@ -22,6 +22,7 @@ from ipistate.protocol import (
     Freed,
     IdleFound,
     Install,
+    ParticipantState,
     Phase,
     Read,
     Refuse,
@@ -39,12 +40,9 @@ from ipistate.protocol import (
     handle,
     leave,
     participant_status,
-    start_participant,
 )
-from ipistate.server.live.files import CheckpointFiles
-from ipistate.server.live.idle import Uses
-from ipistate.server.live.sessions import Sessions
-from ipistate.server.live.states import CarriedStates
+from ipistate.server.live.files import CarriedStates, CheckpointFiles
+from ipistate.server.live.sessions import Sessions, Uses
 from ipistate.server.live.waiting import Pending
 from ipistate.server.operating.observer import Observer, WorkStage
 
@@ -55,7 +53,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive
 
     from ipistate.kernel import JsonObject
-    from ipistate.protocol import ControlBody, EpisodeId, ParticipantState
+    from ipistate.protocol import ControlBody, EpisodeId
     from ipistate.server.operating.settings import ServerSettings
     from ipistate.sessions import Session
 
@@ -103,7 +101,7 @@ class Shell:
         self._clock = clock
         self._uses = Uses(settings.idle_seconds or inf, steady)
         grace = settings.lease_grace_seconds
-        self._participant = start_participant(
+        self._participant = ParticipantState(
             Settings(instance=settings.instance_name, lease_grace_seconds=grace)
         )
         self._numbers = count(1)
