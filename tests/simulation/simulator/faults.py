@@ -130,7 +130,7 @@ FAULTS = {
         retire, "forget", "_is_incomplete(gate, rollouts)", "False"
     ),
     "a lease shrinks": Fault(
-        lease, "renewed", "max(checkpoint.lease_expires_at, until)", "until"
+        fencing, "renewed", "max(checkpoint.lease_expires_at, until)", "until"
     ),
     "a close ends the wait for a removal": Fault(
         session_registry.SessionRegistry,
