@@ -27,7 +27,7 @@ FILTERED: Final = "content_filter"
 
 @attrs.frozen
 class Usage:
-    """Tokens that one reply has cost; 0 where nobody counted."""
+    """Tokens that one reply has cost; 0 where they were not counted."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -53,7 +53,7 @@ class PolicyReply:
 
 
 class Policy(Protocol):
-    """Whoever plays the agent."""
+    """What plays the agent."""
 
     @property
     def name(self) -> str:

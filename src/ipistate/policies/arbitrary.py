@@ -1,4 +1,4 @@
-"""A random policy: any tool, with whatever the conversation mentions as arguments.
+"""A random policy: any tool, with values from the conversation as arguments.
 
 What it does is drawn from its seed and the conversation alone, by a generator whose
 numbers are the same on every version of Python.

@@ -98,7 +98,7 @@ class SessionRegistry:
         )
 
     def installed(self, episodes: Mapping[str, EpisodeId]) -> SessionRegistry:
-        """Bind restored sessions, which nobody has claimed."""
+        """Bind restored sessions, which are not claimed yet."""
         after = self.bound(episodes)
         unclaimed = after.unclaimed.union(episodes).difference(after.leaving)
         return attrs.evolve(after, unclaimed=unclaimed)

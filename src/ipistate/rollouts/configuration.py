@@ -50,7 +50,7 @@ class Configuration:
     max_steps: int
     policy: str
     policy_options: JsonObject
-    """Whatever the policy's replies depend on; no secrets."""
+    """All that the policy's replies depend on; no secrets."""
     seed: int
     effects: bool
 

@@ -50,7 +50,7 @@ def _invalid(message: str) -> CheckpointError:
 
 
 class StopFlag:
-    """Lets ``resume`` end a write that nobody wants any more (section 4.5)."""
+    """Lets ``resume`` end a write that is no longer wanted (section 4.5)."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -94,7 +94,7 @@ def configure(form: LogForm, level: LogLevel) -> None:
 
 
 def ready_line(form: LogForm, address: str, **engine: str) -> str:
-    """Return the line that says that connections are accepted, whatever the level.
+    """Return the line that says that connections are accepted, at any level.
 
     Args:
         form: With JSON the line names the engine, too.

@@ -1,4 +1,4 @@
-"""What a server tells whoever watches it."""
+"""What a server tells its observers."""
 
 from __future__ import annotations
 
