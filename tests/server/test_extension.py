@@ -18,7 +18,7 @@ from ipistate.kernel import MAX_DEPTH
 from ipistate.protocol import EXTENSION_PATH as PREFIX
 from ipistate.server.adapter.cookies import SessionCookie
 from ipistate.server.app import create_app
-from ipistate.server.extension.new_sessions import MAX_FORKS, Import, read_import
+from ipistate.server.extension.new_sessions import MAX_FORKS, read_import
 from ipistate.server.extension.routes import MAX_STEPS
 from ipistate.server.operating.settings import ServerSettings
 
@@ -688,7 +688,7 @@ def slow_import(
     """Return a function that begins an import; its log is executed until ``may_end``."""
     began, may_end = threading.Event(), threading.Event()
 
-    def read(*given: Any) -> Import:
+    def read(*given: Any) -> Any:
         began.set()
         assert may_end.wait(20), "nobody else was served"
         return read_import(*given)

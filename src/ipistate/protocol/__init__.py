@@ -44,6 +44,7 @@ from ipistate.protocol.episode import (
     EpisodeId,
     check_session_id,
     is_session_id,
+    rule,
 )
 from ipistate.protocol.events import (
     ControlCalled,
@@ -169,4 +170,5 @@ __all__ = [
     "read_manifest",
     "read_record",
     "refusal",
+    "rule",
 ]

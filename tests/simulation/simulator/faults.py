@@ -127,7 +127,10 @@ FAULTS = {
         retire, "settle", "gate.is_seeding(attempts)", "False"
     ),
     "forgotten before it is freed": Fault(
-        retire, "forget", "_is_incomplete(gate, rollouts)", "False"
+        retire,
+        "forget",
+        "gate.bindings.leaving_of(attempts) or gate.is_seeding(attempts)",
+        "False",
     ),
     "a lease shrinks": Fault(
         fencing, "renewed", "max(checkpoint.lease_expires_at, until)", "until"

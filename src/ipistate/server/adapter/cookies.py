@@ -133,11 +133,6 @@ class SessionCookie:
         return pair
 
 
-def new_session_id() -> str:
-    """Return an id for a session that begins with this request."""
-    return str(uuid4())
-
-
 class SessionLayer:
     """ASGI middleware: ``scope["session"]`` in, ``Set-Cookie`` out.
 
@@ -156,7 +151,7 @@ class SessionLayer:
         scope["session"] = session
         scope["session_is_new"] = not is_session_id(session.get(SESSION_MEMBER))
         if scope["session_is_new"]:
-            session[SESSION_MEMBER] = new_session_id()
+            session[SESSION_MEMBER] = str(uuid4())
 
         async def send_with_cookie(message: Message) -> None:
             if message["type"] == "http.response.start":

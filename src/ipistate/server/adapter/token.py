@@ -60,7 +60,9 @@ class TokenLayer:
             return
         # The mark goes into the scope, which no caller can write to; a route looks for it
         # because the application can be mounted without this layer.
-        if hmac.compare_digest(_given(scope), self._authorization):
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        one = given[0] if len(given) == 1 else b""
+        if hmac.compare_digest(one, self._authorization):
             scope[AUTHORIZED] = True
             await self._app(scope, receive, send)
             return
@@ -97,8 +99,3 @@ def _unauthorized() -> Response:
 
 def _first_segment(path: str) -> str:
     return "/".join(path.split("/", 2)[:2]) + "/"
-
-
-def _given(scope: Scope) -> bytes:
-    given = [value for name, value in scope["headers"] if name == b"authorization"]
-    return given[0] if len(given) == 1 else b""

@@ -8,6 +8,7 @@ else to the application behind it, which answers the same calls with the same by
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from uuid import uuid4
 
 from starlette.requests import ClientDisconnect
 
@@ -18,7 +19,7 @@ from ipistate.protocol import (
     SESSION_MEMBER,
     is_session_id,
 )
-from ipistate.server.adapter.cookies import VARY, new_session_id
+from ipistate.server.adapter.cookies import VARY
 from ipistate.server.adapter.prefix import split_prefix
 from ipistate.server.bodies import frozen_object
 from ipistate.server.replies import ANSWERED
@@ -79,7 +80,7 @@ class ToolCallLayer:
         is_new = not is_session_id(session_id)
         if is_new:
             found = None if episode is None else self._shell.session_of(episode)
-            session_id = session[SESSION_MEMBER] = found or new_session_id()
+            session_id = session[SESSION_MEMBER] = found or str(uuid4())
         number = self._shell.enter(f"/{name}", session_id, episode)
         if number is None:
             # It is refused or has to wait, which the gate of the other way can do.

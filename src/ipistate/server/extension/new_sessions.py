@@ -12,8 +12,8 @@ from uuid import uuid4
 import attrs
 
 from ipistate.errors import DecodeError, EncodeError, SchemaError, preview
-from ipistate.kernel import JsonObject, decode_as, refuse, structure, trusted_object
-from ipistate.protocol import EpisodeId
+from ipistate.kernel import JsonObject, decode_as, structure, trusted_object
+from ipistate.protocol import EpisodeId, rule
 
 
 if TYPE_CHECKING:
@@ -50,12 +50,11 @@ class NewSession:
         )
 
 
-def _check_episodes(
-    _: object, field: attrs.Attribute[Any], value: tuple[EpisodeId, ...]
-) -> None:
-    if len(set(value)) < len(value):
-        message = "two sessions of one call cannot be the same episode's"
-        raise refuse("repeated_episode", message, value, field)
+_check_episodes: Final = rule(
+    "repeated_episode",
+    "two sessions of one call cannot be the same episode's",
+    lambda episodes: len(set(episodes)) == len(episodes),
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -89,15 +88,7 @@ class _ImportBody:
     episode_id: EpisodeId | None = None
 
 
-@attrs.frozen
-class Import:
-    """A session that was exported, and whose it shall be."""
-
-    session: Session
-    episode: EpisodeId | None
-
-
-def read_import(body: bytes, codec: SessionCodec) -> Import:
+def read_import(body: bytes, codec: SessionCodec) -> tuple[NewSession, Session]:
     """Read a session's document of any readable version, and execute its log again.
 
     Raises:
@@ -105,12 +96,12 @@ def read_import(body: bytes, codec: SessionCodec) -> Import:
         SchemaError: It is not such a document, or its log is not what the tools do.
     """
 
-    def read(tree: Any, adopt: Adopt) -> Import:
+    def read(tree: Any, adopt: Adopt) -> tuple[NewSession, Session]:
         wanted = structure(tree, _ImportBody)
         try:
             session = codec.decode(wanted.state, adopt)
         except (DecodeError, EncodeError, SchemaError) as error:
             raise error.below("state") from None
-        return Import(session, wanted.episode_id)
+        return NewSession(wanted.episode_id), session
 
     return decode_as(body, read)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -21,13 +21,12 @@ from ipistate.kernel import (
     JsonObject,
     diff,
     freeze,
-    refuse,
     structure,
     trusted_array,
     trusted_object,
     unstructure,
 )
-from ipistate.protocol import EXTENSION_PATH, KEY_HEADER, SESSION_MEMBER
+from ipistate.protocol import EXTENSION_PATH, KEY_HEADER, SESSION_MEMBER, rule
 from ipistate.server.adapter.gate import PASSAGE
 from ipistate.server.adapter.token import authorized
 from ipistate.server.bodies import count_ids, json_body, json_object
@@ -120,17 +119,16 @@ class Extension:
         refusal = self._begin(request, dict.fromkeys(births, session))
         if refusal is not None:
             return refusal
-        told = [self._told(birth, request) for birth in births]
+        told = [one.to_document(self._cookie, request.session) for one in births]
         return json_reply(trusted_object({"sessions": freeze(told)}))
 
     async def import_session(self, request: Request) -> Response:
         """Start a session from a document; the caller's own one is left alone."""
         body = await json_body(request)
         # A long log takes its time, in which others are served.
-        wanted = await asyncio.to_thread(read_import, body, self._codec)
-        birth = NewSession(wanted.episode)
-        refusal = self._begin(request, {birth: wanted.session})
-        return refusal or json_reply(self._told(birth, request))
+        birth, session = await asyncio.to_thread(read_import, body, self._codec)
+        refusal = self._begin(request, {birth: session})
+        return refusal or json_reply(birth.to_document(self._cookie, request.session))
 
     def _begin(
         self, request: Request, sessions: Mapping[NewSession, Session]
@@ -141,9 +139,6 @@ class Extension:
             {b.session_id: b.episode for b in sessions if b.episode is not None},
         )
         return None if late is None else refused(late.code, late.detail, late.status)
-
-    def _told(self, birth: NewSession, request: Request) -> JsonObject:
-        return birth.to_document(self._cookie, request.session)
 
     async def rewind(self, request: Request, session: Session) -> Response:
         """Take back the last calls, and the idempotency keys that they used."""
@@ -191,16 +186,13 @@ class Extension:
         return Response(content, media_type="application/json")
 
 
-def _check_count(_: object, field: attrs.Attribute[Any], value: int) -> None:
-    if value < 0:
-        raise refuse("invalid_number", _NUMBER, value, field)
-
-
 @attrs.frozen(kw_only=True)
 class RewindBody:
     """How many calls are taken back."""
 
-    count: int = attrs.field(validator=_check_count)
+    count: int = attrs.field(
+        validator=rule("invalid_number", _NUMBER, lambda count: count >= 0)
+    )
 
 
 def _route(name: str, handler: Handler, method: str) -> Route:
