@@ -76,7 +76,8 @@ def test_it_opens_again_after_a_failure() -> None:
             async with boundary.standing():
                 raise ZeroDivisionError
         await asyncio.wait_for(boundary.opened(), 1)
-        return boundary.states
+        async with boundary.standing() as states:
+            return states
 
     assert {} == asyncio.run(work())
 

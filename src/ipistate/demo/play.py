@@ -37,11 +37,9 @@ class DemoWatcher(Protocol):
 
     def stage(self, name: str) -> None:
         """A new stage of the interrupted run begins."""
-        ...
 
     def advance(self) -> None:
         """An episode, or the half of one, is done."""
-        ...
 
 
 @attrs.frozen
@@ -94,7 +92,6 @@ class RecordingClient(EpisodeClient):
     def __init__(
         self, channel: Channel, rollout: DemoRollout, before: Recording
     ) -> None:
-        """Go on from a recording, with the cookies that it holds."""
         super().__init__(channel, rollout.episode, before.state)
         self.replies: list[bytes] = [*before.replies]
         self.verdict: bytes | None = None

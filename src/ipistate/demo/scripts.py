@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 import attrs
 
-from ipistate.agents import input_messages, offered_tools
+from ipistate.agents import input_messages
 from ipistate.generate import DOMAINS, builtin, generate
 from ipistate.kernel import JsonArray, JsonObject, JsonValue, identical, render
 from ipistate.tools import TOOLS, ToolCall, call_tool, world_after
@@ -128,8 +128,7 @@ class _Drafts:
 
     def offered(self) -> list[Tool]:
         """Tools of the row that exist here; those of its domain if it names none."""
-        listed = offered_tools(self.task.responses_create_params)
-        names = [str(one.get("name")) for one in listed]
+        names = self.task.offered_tools
         found = [self.tools[name] for name in names if name in self.tools]
         domain = self.task.domain
         return found or [one for one in self.tools.values() if domain in one.domains]

@@ -20,7 +20,6 @@ class Draw:
     """A source of choices; two of one seed make the same ones."""
 
     def __init__(self, seed: str) -> None:
-        """Begin at a seed."""
         self._random = Random(seed).random  # noqa: S311 - tasks are no secrets
 
     def below(self, end: int) -> int:

@@ -80,7 +80,6 @@ class RowTally:
     """Statistics of rows that are seen one by one; it keeps no row."""
 
     def __init__(self) -> None:
-        """Begin with no rows."""
         self._rows = 0
         self._counts = {name: Counter[str]() for name in LABELS}
         self._sizes = {name: Counter[int]() for name in SIZES}

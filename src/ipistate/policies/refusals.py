@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from http.client import responses
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -64,7 +65,7 @@ def refusal(answer: EndpointAnswer, now: float) -> EndpointError:
         now: Seconds since 1970, for answers that name a time.
     """
     status = answer.status
-    said = f"HTTP {status} {_phrase(status)}".rstrip()
+    said = f"HTTP {status} {responses.get(status, '')}".rstrip()
     told = answer.told(": ".join(filter(None, (said, detail(answer.content)))))
     hasty = status == HTTPStatus.TOO_MANY_REQUESTS and not _is_used_up(answer.content)
     if hasty or status in _LATER or (status >= 500 and status not in _NEVER):
@@ -77,13 +78,6 @@ def refusal(answer: EndpointAnswer, now: float) -> EndpointError:
     elif status in _ADVICE:
         told += f"; {_ADVICE[status]}"
     return EndpointError("endpoint_refused", told)
-
-
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""
 
 
 def _is_used_up(content: bytes) -> bool:

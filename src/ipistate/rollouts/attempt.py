@@ -69,7 +69,6 @@ class Attempt:
     _params: JsonObject = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Read the row, and choose the policy that it asks for."""
         self._task = cast("JsonObject", decode(self.row))
         params = self._task.get("responses_create_params")
         self._params = params if isinstance(params, JsonObject) else EMPTY_OBJECT

@@ -71,11 +71,6 @@ class Boundary:
     _open: asyncio.Event = attrs.field(factory=_set, init=False)
     _still: asyncio.Event = attrs.field(factory=_set, init=False)
 
-    @property
-    def states(self) -> Mapping[EpisodeId, AgentState]:
-        """The states now, which agree with the server's while nothing moves."""
-        return dict(self._states)
-
     def keep(self, episode: EpisodeId, state: AgentState) -> None:
         """Note what an episode is at."""
         self._states[episode] = state
@@ -108,7 +103,7 @@ class Boundary:
         self._open.clear()
         try:
             await self._still.wait()
-            yield self.states
+            yield dict(self._states)
         finally:
             self._open.set()
 

@@ -49,7 +49,6 @@ class Server:
     """What the URL of every request begins with."""
 
     def __attrs_post_init__(self) -> None:
-        """Read the URL."""
         try:
             object.__setattr__(self, "base", base_url(self.url))
         except ValueError as error:
@@ -62,7 +61,6 @@ class Channel:
     """Connections to a server, as many as are used at once; a run has one channel."""
 
     def __init__(self, server: Server) -> None:
-        """Connect to nothing yet."""
         self._base = server.base
         self._client = HttpClient()
 
@@ -121,7 +119,6 @@ class EpisodeClient:
     def __init__(
         self, channel: Channel, episode: EpisodeId, state: AgentState | None = None
     ) -> None:
-        """Speak with the cookies that the attempt holds so far."""
         self._channel = channel
         self._prefix = prefixed("/", episode)
         self._cookies = cookies_of(state)

@@ -10,7 +10,6 @@ import attrs
 from ipistate.errors import IpiStateError
 from ipistate.kernel import (
     JsonObject,
-    JsonValue,
     decode,
     decode_as,
     encode,
@@ -39,11 +38,6 @@ _COUNTED: Final = (
 )
 
 
-def essence(row: Mapping[str, JsonValue]) -> JsonObject:
-    """Return what the metrics of a row depend on; the rest need not stay in memory."""
-    return trusted_object({name: row[name] for name in _COUNTED if name in row})
-
-
 def tokens_of(row: Mapping[str, Any]) -> int:
     """Return how many tokens a row's response has cost."""
     response = row.get("response")
@@ -63,7 +57,8 @@ class RunTally:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Count a row."""
-        slim = essence(row)
+        # The rest of a row need not stay in memory.
+        slim = trusted_object({name: row[name] for name in _COUNTED if name in row})
         self.rows.append(slim)
         self.tokens += tokens_of(row)
         self.followed += slim.get("injection_followed") is True

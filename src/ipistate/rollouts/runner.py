@@ -53,19 +53,15 @@ class RunWatcher(Protocol):
 
     def began(self, rollout: Rollout) -> None:
         """An attempt begins, or goes on from a checkpoint."""
-        ...
 
     def failed(self, failure: JsonObject) -> None:
         """An attempt has failed and is masked."""
-        ...
 
     def finished(self, row: JsonObject) -> None:
         """An attempt has been scored and its row written."""
-        ...
 
     def note(self, text: str) -> None:
         """Something that people want to know."""
-        ...
 
 
 @attrs.frozen(kw_only=True)
