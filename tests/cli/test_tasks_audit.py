@@ -46,7 +46,7 @@ def test_built_in_rows(run: Callable[..., Result]) -> None:
 
 def test_the_report_of_the_manual(run: Callable[..., Result]) -> None:
     """The guide shows what the command writes."""
-    guide = Path(__file__).parents[2] / "docs" / "guides" / "audit-tasks.md"
+    guide = Path(__file__).parents[2] / "docs" / "guides" / "tasks.md"
 
     assert f"```text\n{run('tasks', 'audit').stdout}```" in guide.read_text("utf-8")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from ipistate.testing import LAWS
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "test-your-domain.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "write-a-tool.md"
 (BLOCK,) = re.findall(r"```python\n(import .*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 
 # Its tests become tests of this module.
