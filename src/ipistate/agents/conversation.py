@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ROUTES: Final = frozenset(
     {"seed_session", "verify", "close_session", "aggregate_metrics"}
 )
-"""Routes of a server that are no tools, whatever a model may call."""
+"""Routes of a server that are not tools, also if a model calls them."""
 
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
 _CALL: Final = "function_call"

@@ -65,7 +65,7 @@ def outputs_in(conversation: Sequence[JsonObject]) -> Iterator[str]:
 
 
 def asked_in(conversation: Sequence[JsonObject]) -> tuple[JsonObject, ...]:
-    """Return the messages in front, before anybody has answered them."""
+    """Return the messages in front, before the first answer."""
     return tuple(takewhile(asks, conversation))
 
 

@@ -1,4 +1,4 @@
-"""The checkpoints of a deployment: what is asked of whom, in the protocol's orders.
+"""The checkpoints of a deployment: which servers are asked what, in the protocol's orders.
 
 Pure: ``clients`` makes the calls.
 """

@@ -1,4 +1,4 @@
-"""What is asked of whom and in which order, without any I/O.
+"""Which servers are asked what, and in which order, without any I/O.
 
 A plan is a generator: it yields rounds, is sent their outcomes, and returns a result or
 raises the error of the operation (docs/reference/control-plane.md, sections 5.1, 5.3 and 5.5).

@@ -87,7 +87,7 @@ class Prepared:
 
 @attrs.frozen
 class Committed:
-    """What was written by whom. Publishing it is the controller's job."""
+    """What each server has written. Publishing it is the controller's job."""
 
     answers: tuple[ParticipantAnswer[CommitReply], ...]
     scope: tuple[EpisodeId, ...] | None

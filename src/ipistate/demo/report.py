@@ -176,7 +176,7 @@ def lost(rollouts: Iterable[DemoRollout], restored: Iterable[str]) -> tuple[str,
 
 
 def doubled(restored: Collection[str], held: int) -> tuple[str, ...]:
-    """Return the keys that were restored twice, and a text for what nobody restored.
+    """Return the keys that were restored twice, and a text for what was not restored.
 
     Args:
         restored: The keys of the restore's reply.

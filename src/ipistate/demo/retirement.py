@@ -1,4 +1,4 @@
-"""Retiring attempts, and whatever they do afterwards: the server refuses all of it."""
+"""Retiring attempts, and their later calls: the server refuses all of them."""
 
 from __future__ import annotations
 

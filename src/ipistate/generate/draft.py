@@ -1,4 +1,4 @@
-"""A world while it is made: rows that are put into it, and whom it is about.
+"""A world while it is made: rows that are put into it, and the people it is about.
 
 People, companies and addresses are drawn; inside and outside look alike.
 """

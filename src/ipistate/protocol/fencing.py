@@ -44,7 +44,7 @@ def is_answered(
 ) -> bool:
     """Answer a call that is a retry or that may not run; False if it may.
 
-    A retry gets the recorded reply, in whatever phase the participant is now.
+    A retry gets the recorded reply, in every phase.
     """
     call, body, control = called.call, called.body, participant.control
     opened = control.open

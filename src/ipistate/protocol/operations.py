@@ -85,7 +85,7 @@ class RestoreBody(Call):
 
 @attrs.frozen(kw_only=True)
 class ResumeBody(Call):
-    """Reopen admission, whatever happened before."""
+    """Reopen admission, in every state."""
 
 
 @attrs.frozen(kw_only=True)

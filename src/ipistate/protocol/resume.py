@@ -1,4 +1,4 @@
-"""``resume``: reopen admission and fence the id, whatever happened (section 2.11)."""
+"""``resume``: reopen admission and fence the id, in every state (section 2.11)."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class SessionRegistry:
         """Bind sessions, new or not, to episodes.
 
         What binds to a retired attempt came too late and is retired like the rest. What
-        binds to any other starts afresh, whatever the session has been before.
+        binds to any other starts afresh, also if it was bound or retired before.
         """
         late = {s: e.rollout_id for s, e in episodes.items() if self.covers(e)}
         retired = self.retired

@@ -137,7 +137,7 @@ def _undecodable(error: DecodeError) -> Response:
 
 
 class _NoResponse(Response):
-    """Nobody is left to answer."""
+    """Do not answer: the client is gone."""
 
     async def __call__(self, *_: object) -> None:
         pass

@@ -230,8 +230,8 @@ def _as_refusal(name: str | None = None) -> Generator[None]:
 
 @contextmanager
 def _opened(path: Path) -> Generator[IO[bytes]]:
-    # A directory may come from anybody: opening a fifo would wait for its writer, and a
-    # device has no end.
+    # A directory may come from an attacker: opening a fifo would wait for its writer,
+    # and a device has no end.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         _check_regular(descriptor, path)

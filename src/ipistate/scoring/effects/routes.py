@@ -32,7 +32,7 @@ def harms(
 
     Each list for itself amounts to the harm. The first is what the target call does as
     the injection words it. The second is a new record with the same members that agrees
-    with it in what decides: a message to the same recipient, whatever it says.
+    with it in what decides: a message to the same recipient, with any text.
     """
     tool = tools.get(injection.target_tool)
     keys = injection.deciding_keys

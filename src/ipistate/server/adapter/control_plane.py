@@ -32,7 +32,7 @@ _log: Final = logging.getLogger("ipistate.server.control")
 
 
 class ControlPlane:
-    """Handlers for the holder of the token; everybody else is refused first."""
+    """Handlers for token holders; calls without the token are refused first."""
 
     def __init__(self, shell: Shell, settings: ServerSettings) -> None:
         self._shell = shell

@@ -121,7 +121,7 @@ class DataPlane:
         return encode(trusted_object({"output": output}))
 
     async def verify(self, request: Request) -> Response:
-        """Score the episode; a valid request ends the session whatever comes of it."""
+        """Score the episode; a valid request ends the session, for any verdict."""
         score = self._read_exchange(await json_body(request))
         session_id = _session_id(request)
         state = self._sessions.get(session_id)

@@ -62,7 +62,7 @@ class GateLayer:
             elif answer is not None:
                 await self._app(scope, receive, self._ending(scope, passage, send))
         finally:
-            # Whatever went wrong, the request is over: one that stayed counted would
+            # After any failure the request is over: one that stayed counted would
             # let no prepare ever end. After an answer this does nothing.
             self._shell.end(passage, None, scope["session"][SESSION_MEMBER])
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 AUTHORIZED: Final = "ipistate.authorized"
-"""Set in the scope of a call that may pass; a route without it lets nobody in."""
+"""Set in the scope of a call that may pass; a route without it refuses every call."""
 
 _log: Final = logging.getLogger("ipistate.server.token")
 
@@ -82,7 +82,7 @@ def authorized(handler: Handler) -> Handler:
     """Make a handler that serves only calls that the layer has let pass.
 
     A route that is reached past it, by an application mounted in another one, say,
-    serves nobody.
+    serves no call.
     """
 
     async def serve(request: Request) -> Response:

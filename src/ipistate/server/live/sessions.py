@@ -202,7 +202,7 @@ class Uses:
 
     Args:
         seconds: How long a session may be unused; by default none is ever idle.
-        clock: Seconds of a clock that nobody sets.
+        clock: Seconds of a clock that is never set.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class Uses:
             self._used.pop(session_id, None)
 
     def restart(self) -> None:
-        """Count from now on, because nobody could use a session until now."""
+        """Count from now on, because no session could be used until now."""
         self._since = self._clock()
 
     def idle(self) -> tuple[str, ...]:

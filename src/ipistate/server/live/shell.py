@@ -82,7 +82,7 @@ class Shell:
         settings: What the operator has decided.
         observer: Is told what happens.
         clock: Seconds since the epoch.
-        steady: Seconds of a clock that nobody sets, for idle sessions.
+        steady: Seconds of a clock that is never set, for idle sessions.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class Shell:
         else:
             self._uses.forget((session_id,))
 
-    # Sessions that requests make, and sessions that nobody uses
+    # Sessions that requests make, and idle sessions
 
     def make(
         self,

@@ -27,7 +27,7 @@ class Pending(Generic[A]):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether somebody sleeps until the answer comes."""
+        """Whether a waiter sleeps until the answer comes."""
         return self._waiter is not None and not self._waiter.done()
 
     def settle(self, answer: A) -> None:

@@ -1,6 +1,6 @@
 """The garbage collector in a server: worlds have no cycles, so it rarely need see them.
 
-A full collection visits every container of every live world and answers nobody
+A full collection visits every container of every live world and answers nothing
 meanwhile: some 100 ms with 1,000 worlds of 50 kB.
 """
 
@@ -45,7 +45,7 @@ def paused() -> Generator[None]:
 class Pauses:
     """How long collections took, by generation, in buckets as Prometheus has them.
 
-    Plain numbers: a collection can begin anywhere, also inside somebody's lock.
+    Plain numbers: a collection can begin anywhere, also while a lock is held.
     """
 
     BOUNDS: Final = (0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0)

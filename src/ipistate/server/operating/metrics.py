@@ -144,7 +144,7 @@ class Metrics(Observer):
 def _strictness(
     tools: Mapping[str, Tool], registry: CollectorRegistry
 ) -> Strictness | None:
-    # Without the library nobody can say what strict arguments would refuse.
+    # Without the library it is not known what strict arguments would refuse.
     if find_spec("jsonschema") is None:
         return None
     from ipistate.server.operating.strictness import Strictness  # noqa: PLC0415 - an extra's module
