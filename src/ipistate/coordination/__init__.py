@@ -1,4 +1,4 @@
-"""The checkpoints of a deployment: which servers are asked what, in the protocol's orders.
+"""The checkpoints of a deployment: which server is asked what, and in which order.
 
 Pure: ``clients`` makes the calls.
 """
