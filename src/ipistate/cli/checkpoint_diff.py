@@ -36,8 +36,8 @@ _SIGNS: Final = {"different": "~", "only in A": "-", "only in B": "+"}
 def diff(ctx: click.Context, *, before: Path, after: Path, as_json: bool) -> None:
     """Show what changed in each session from checkpoint A to checkpoint B.
 
-    A and B are checkpoint directories. Sessions are found again by their ids, whatever
-    episode they play. Exit code 1: a world differs, or a session is in one checkpoint
+    A and B are checkpoint directories. Sessions are matched by their ids, in every
+    episode. Exit code 1: a world differs, or a session is in one checkpoint
     only; 3: one of them is damaged, or none.
 
     \b

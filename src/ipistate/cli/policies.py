@@ -118,7 +118,7 @@ def with_policy(function: Callable[..., None]) -> Callable[..., None]:
         "--policy",
         type=click.Choice(list(POLICIES)),
         required=True,
-        help="Who plays the agent: careful and gullible play reference trajectories, "
+        help="The policy of the agent: careful and gullible play reference trajectories, "
         "random calls tools at random, openai asks a model.",
     )
     @click.option(

@@ -96,7 +96,7 @@ _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
     help="How many rollouts have to fail, one after another, to end the run.",
 )
 @click.option(
-    "--resume", is_flag=True, help="Go on with the run whose rows are in --output."
+    "--resume", is_flag=True, help="Continue the run whose rows are in --output."
 )
 @click.option(
     "--url",
@@ -110,7 +110,7 @@ _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 @click.option(
     "--checkpoint-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep checkpoints in this directory: --resume goes on from the last turn.",
+    help="Keep checkpoints in this directory: --resume continues from the last turn.",
 )
 @click.option(
     "--checkpoint-every",
@@ -146,9 +146,10 @@ def command(
     have no row, and run again with --resume. The metrics of all rows are written to
     _aggregate_metrics.json.
 
-    Ctrl-C stops at the next turns and leaves a run that --resume goes on with; a second
+    Ctrl-C stops at the next turns and leaves a run that --resume continues; a second
     one ends at once. With --checkpoint-dir no turn before the last checkpoint is played
-    again, whatever was killed. Exit code 1: a rollout has no row; 4: interrupted.
+    again, even if the server, the run or both were killed. Exit code 1: a rollout has
+    no row; 4: interrupted.
 
     \b
       ipistate run --tasks tasks.jsonl -o rollouts.jsonl --policy careful
