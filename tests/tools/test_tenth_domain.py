@@ -10,10 +10,13 @@ from ipistate.testing import LAWS
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "write-a-tool.md"
-(BLOCK,) = re.findall(r"```python\n(import .*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+TEXT = PAGE.read_text("utf-8")
+(BLOCK,) = re.findall(r"```python\n(import .*?)```", TEXT, re.DOTALL)
+ABOVE = TEXT[: TEXT.index(BLOCK)].count("\n")
 
-# Its tests become tests of this module.
-exec(compile(BLOCK, str(PAGE), "exec"))
+# Its tests become tests of this module. Hypothesis looks up their sources in the page,
+# so each line has the number that it has there.
+exec(compile("\n" * ABOVE + BLOCK, str(PAGE), "exec"))
 
 
 def test_it_is_short() -> None:
