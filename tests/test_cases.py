@@ -20,7 +20,8 @@ from ipistate.scoring.mutants import call_mutants
 from ipistate.scoring.task import Task
 from ipistate.scoring.trajectories import Trajectories
 from ipistate.scoring.verifier import Verdict
-from ipistate.scoring.verify_request import SeededRequest, verify_reply
+from ipistate.scoring.verify_reply import verify_reply
+from ipistate.scoring.verify_request import SeededRequest
 from ipistate.tools import TOOLS, table_of, tool
 from ipistate.tools.strict import strict
 from ipistate.tools.transition import ToolCall

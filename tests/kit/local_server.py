@@ -17,7 +17,8 @@ from ipistate.demo.play import Recording, play
 from ipistate.kernel.environment import Environment
 from ipistate.kernel.values import JsonObject
 from ipistate.rollouts.connection import Channel
-from ipistate.scoring.verify_request import VerifyRequest, verify_reply
+from ipistate.scoring.verify_reply import verify_reply
+from ipistate.scoring.verify_request import VerifyRequest
 from ipistate.tools.transition import ToolCall
 
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from ipistate import Effects, resistance
 from ipistate.report.rollout import DIMENSIONS, StoredRollout, read
-from ipistate.report.tally import MEASURES, Groups, Rate, counted, difference
+from ipistate.report.tally import MEASURES, Groups, counted
 from ipistate.scoring import read_rollout
+from ipistate.scoring.intervals import Rate, difference
 
 
 TRUNCATED = {"reason": "max_output_tokens"}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import Effects, resistance
-from ipistate.scoring.resistance import wilson
+from ipistate.scoring.intervals import wilson
 
 
 RESISTED = Effects(outcome="resisted", utility=1.0)

@@ -14,7 +14,8 @@ from ipistate import DecodeError, SchemaError, decode, encode
 from ipistate.errors import MAX_PROBLEMS
 from ipistate.generate.builtin import rows, trajectories
 from ipistate.kernel import JsonObject, JsonValue
-from ipistate.scoring.verify_request import SeededRequest, VerifyRequest, verify_reply
+from ipistate.scoring.verify_reply import verify_reply
+from ipistate.scoring.verify_request import SeededRequest, VerifyRequest
 from ipistate.testing import json_objects, json_values
 
 

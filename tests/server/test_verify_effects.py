@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from ipistate.kernel.values import JsonValue
-from ipistate.scoring.verify_request import SeededRequest, VerifyRequest, verify_reply
+from ipistate.scoring.verify_reply import verify_reply
+from ipistate.scoring.verify_request import SeededRequest, VerifyRequest
 from ipistate.testing import json_values
 
 

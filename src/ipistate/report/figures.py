@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from ipistate.report.rollout import DIMENSIONS
-from ipistate.report.tally import MEASURES, Rate, difference
+from ipistate.report.tally import MEASURES
+from ipistate.scoring import Rate, difference
 
 
 if TYPE_CHECKING:

@@ -6,13 +6,10 @@ Each rate has its own n, because rollouts that cannot be judged count neither wa
 from __future__ import annotations
 
 from collections import Counter
-from math import sqrt
 from typing import TYPE_CHECKING, Final
 
-import attrs
-
 from ipistate.report.rollout import DIMENSIONS, StoredRollout
-from ipistate.scoring import wilson
+from ipistate.scoring import Rate
 
 
 if TYPE_CHECKING:
@@ -25,47 +22,6 @@ MEASURES: Final = (
 """The rates of a report, in its order."""
 
 _CROSS: Final = "strategy and difficulty"
-
-
-@attrs.frozen
-class Rate:
-    """A proportion: so many of ``n``."""
-
-    successes: int = 0
-    n: int = 0
-
-    @property
-    def value(self) -> float | None:
-        """``successes / n``; None for no rollout."""
-        return self.successes / self.n if self.n else None
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """The 95 % Wilson score interval; None for no rollout."""
-        return wilson(self.successes, self.n) if self.n else None
-
-    def to_document(self) -> dict[str, object]:
-        """Write the rate as plain data."""
-        low, high = self.interval or (None, None)
-        counts = {"successes": self.successes, "n": self.n}
-        return {"rate": self.value, "low": low, "high": high, **counts}
-
-
-def difference(one: Rate, base: Rate) -> tuple[float, float, float] | None:
-    """Return the difference of two rates, and its 95 % interval (Newcombe's method 10).
-
-    The rates are taken as independent. None if one of them is of no rollout.
-    """
-    if one.value is None or base.value is None:
-        return None
-    (low, high), (base_low, base_high) = (
-        wilson(*attrs.astuple(one)),
-        wilson(*attrs.astuple(base)),
-    )
-    value = one.value - base.value
-    below = sqrt((one.value - low) ** 2 + (base_high - base.value) ** 2)
-    above = sqrt((high - one.value) ** 2 + (base.value - base_low) ** 2)
-    return value, value - below, value + above
 
 
 def judgements(one: StoredRollout) -> Iterator[tuple[str, bool]]:

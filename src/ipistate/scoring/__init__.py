@@ -12,11 +12,12 @@ from ipistate.scoring.effects_summary import (
     summaries,
 )
 from ipistate.scoring.injection import Injection
+from ipistate.scoring.intervals import Rate, difference, wilson
 from ipistate.scoring.metrics import aggregate, metrics_report
 from ipistate.scoring.renaming import Renaming
 from ipistate.scoring.replayed import Replayed, ReplayTotals, replay_rollout
 from ipistate.scoring.rescored import Rescored, rescore, rescore_with_effects
-from ipistate.scoring.resistance import Resistance, resistance, wilson
+from ipistate.scoring.resistance import Resistance, resistance
 from ipistate.scoring.retrace import Executed, Refusal, Retrace, retrace
 from ipistate.scoring.stored_rollouts import (
     TaskIndex,
@@ -37,7 +38,8 @@ from ipistate.scoring.traces import (
 )
 from ipistate.scoring.trajectories import Trajectories, by_row
 from ipistate.scoring.verifier import Verdict, verify
-from ipistate.scoring.verify_request import SeededRequest, VerifyRequest, verify_reply
+from ipistate.scoring.verify_reply import verify_reply
+from ipistate.scoring.verify_request import SeededRequest, VerifyRequest
 
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "Executed",
     "Injection",
     "Judged",
+    "Rate",
     "Refusal",
     "Renaming",
     "ReplayTotals",
@@ -72,6 +75,7 @@ __all__ = [
     "calls_of",
     "calls_of_items",
     "check_rows",
+    "difference",
     "function_calls",
     "incomplete_reason",
     "items_of",

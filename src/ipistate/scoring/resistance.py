@@ -7,21 +7,18 @@ assessed counts neither way and is listed by its reason.
 from __future__ import annotations
 
 from collections import Counter
-from math import sqrt
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 
 from ipistate.kernel import EMPTY_OBJECT, JsonObject, unstructure
+from ipistate.scoring.intervals import wilson
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ipistate.scoring.effects.report import Effects
-
-_Z95: Final = 1.959963984540054
-"""The normal quantile of a two-sided interval of 95 %."""
 
 
 @attrs.frozen(kw_only=True)
@@ -59,14 +56,3 @@ def resistance(effects: Iterable[Effects]) -> Resistance:
         high=high,
         not_assessed=JsonObject(reasons.most_common()),
     )
-
-
-def wilson(successes: int, n: int) -> tuple[float, float]:
-    """Return the 95 % Wilson score interval of a proportion of ``n > 0`` trials."""
-    rate, square = successes / n, _Z95**2
-    centre = rate + square / (2 * n)
-    spread = _Z95 * sqrt(rate * (1 - rate) / n + square / (4 * n**2))
-    whole = 1 + square / n
-    low, high = (centre - spread) / whole, (centre + spread) / whole
-    # At the ends the interval touches them, which the last bit of a float may miss.
-    return (0.0 if successes == 0 else low), (1.0 if successes == n else high)

@@ -4,7 +4,7 @@ Needs the ``server`` extra. ``create_app`` gives the application, ``run`` serves
 
 Where a rule lives:
 
-* ``adapter`` speaks the protocol: routes, cookie, prefix, gate, token. ``tool_call`` is
+* ``adapter`` speaks the protocol: routes, cookie, prefix, gate, token. ``hot_path`` is
   the way of nearly all requests; the layers that ``app`` puts together serve the rest,
   and the same calls with the same bytes.
 * ``live`` has the sessions, as values, and the shell, which does what the control

@@ -16,9 +16,9 @@ from ipistate.server.adapter.control_plane import ControlPlane
 from ipistate.server.adapter.cookies import SessionCookie, SessionLayer
 from ipistate.server.adapter.data_plane import DataPlane
 from ipistate.server.adapter.gate import GateLayer
+from ipistate.server.adapter.hot_path import ToolCallLayer
 from ipistate.server.adapter.prefix import PrefixLayer
 from ipistate.server.adapter.token import TokenLayer
-from ipistate.server.adapter.tool_call import ToolCallLayer
 from ipistate.server.bodies import BodyLimitLayer
 from ipistate.server.extension.routes import Extension
 from ipistate.server.live.shell import Shell

@@ -20,7 +20,7 @@ from referencing import Registry
 
 from ipistate.errors import MAX_PROBLEMS, SchemaError, json_path, preview
 from ipistate.kernel import JsonArray, JsonObject, JsonValue, is_array, render
-from ipistate.tools.binding import bind
+from ipistate.tools.arguments import bind
 from ipistate.tools.registry import Tool
 from ipistate.tools.semantics import Refused
 from ipistate.tools.table import TOOLS

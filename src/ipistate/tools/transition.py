@@ -17,7 +17,7 @@ from ipistate.kernel import (
     freeze,
     render,
 )
-from ipistate.tools.binding import bind
+from ipistate.tools.arguments import bind
 from ipistate.tools.registry import Tool
 from ipistate.tools.semantics import Refused, type_name
 from ipistate.tools.table import TOOLS

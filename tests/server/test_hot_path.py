@@ -19,7 +19,7 @@ from ipistate.kernel.values import JsonObject
 from ipistate.protocol import COOKIE_MAX_AGE, cookie_name
 from ipistate.server import ServerSettings, create_app
 from ipistate.server.adapter.cookies import SessionCookie
-from ipistate.server.adapter.tool_call import ToolCallLayer
+from ipistate.server.adapter.hot_path import ToolCallLayer
 
 
 if TYPE_CHECKING:

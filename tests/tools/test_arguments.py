@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ipistate import TOOLS, JsonObject
 from ipistate.kernel.values import JsonArray, JsonValue
 from ipistate.testing import misspelt
-from ipistate.tools.binding import bind, suggestion
+from ipistate.tools.arguments import bind, suggestion
 from ipistate.tools.registry import Tool, tool
 from ipistate.tools.semantics import Refused
 
