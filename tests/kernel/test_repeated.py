@@ -44,7 +44,7 @@ def test_written_values_repeat_nothing(value: Any) -> None:
 def test_what_is_not_json_is_refused(text: str) -> None:
     """A text that is not JSON is a ValueError and nothing else."""
     with pytest.raises(ValueError):  # noqa: PT011 - the parser's own
-        next(repeated_members(f"{text}]"))
+        next(repeated_members(f"{{{text}]"))  # an object never ends so
 
 
 def test_deep_texts() -> None:
