@@ -24,7 +24,7 @@ _LONGEST: Final = 40
 
 
 def bind(tool: Tool, arguments: JsonObject) -> Mapping[str, JsonValue]:
-    """Choose the arguments to call a tool with; nothing is coerced.
+    """Choose the arguments to call a tool with; nothing is coerced, null is absent.
 
     Raises:
         Refused: ``TypeError`` for an unknown, reserved or missing argument.
