@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from ipistate import Effects, resistance
 from ipistate.report.rollout import DIMENSIONS, StoredRollout, read
-from ipistate.report.tally import MEASURES, Groups, counted
+from ipistate.report.tally import MEASURES, counted
 from ipistate.scoring import read_rollout
-from ipistate.scoring.intervals import Rate, difference
+from ipistate.scoring.intervals import Rate
 
 
 TRUNCATED = {"reason": "max_output_tokens"}
@@ -149,49 +149,6 @@ def test_stored_verdicts_are_checked(judged: Callable[..., StoredRollout]) -> No
 
     assert 1 == total.contradictions
     assert Rate(0, 1) == total.rate("trace_resistance")
-
-
-@pytest.mark.parametrize(
-    ("one", "base", "expected"),
-    [
-        ((56, 70), (48, 80), (0.2000, 0.0524, 0.3339)),
-        ((9, 10), (3, 10), (0.6000, 0.1705, 0.8090)),
-        ((10, 10), (0, 10), (1.0000, 0.6075, 1.0000)),
-        ((0, 10), (0, 10), (0.0000, -0.2775, 0.2775)),
-    ],
-)
-def test_known_differences(
-    one: tuple[int, int], base: tuple[int, int], expected: tuple[float, float, float]
-) -> None:
-    """Published intervals of differences (Newcombe 1998, table II, method 10)."""
-    found = difference(Rate(*one), Rate(*base))
-
-    assert found is not None
-    assert expected == tuple(round(value, 4) for value in found)
-
-
-@given(st.integers(1, 500), st.integers(1, 500), st.data())
-def test_differences_mirror(n: int, m: int, data: st.DataObject) -> None:
-    """The difference of B to A is that of A to B with the sign changed."""
-    one = Rate(data.draw(st.integers(0, n)), n)
-    base = Rate(data.draw(st.integers(0, m)), m)
-    found = difference(one, base)
-    assert found is not None
-    value, low, high = found
-
-    assert low <= value <= high
-    assert (-value, -high, -low) == pytest.approx(difference(base, one))
-
-
-def test_nothing_has_no_rate_and_no_difference() -> None:
-    """0 of 0 is no rate; it has no interval, and differs from nothing."""
-    nothing = Groups().total.rate("resistance")
-
-    assert [None] * 3 == [
-        nothing.value,
-        nothing.interval,
-        difference(nothing, Rate(1, 1)),
-    ]
 
 
 def test_effects_of_the_compromised_way(kinds: dict[str, StoredRollout]) -> None:
