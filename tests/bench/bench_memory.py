@@ -15,7 +15,8 @@ from worlds import clinic, task_row
 
 from ipistate import JsonObject, call_tool
 from ipistate.server import ServerSettings
-from ipistate.server.live.seeds import SeedCache
+from ipistate.server.live.known_worlds import KnownWorlds
+from ipistate.server.live.seeds import read_seed
 
 
 _ROWS, _ROLLOUTS, _SIZE = 125, 16, 50_000
@@ -37,12 +38,12 @@ def rows() -> Iterator[Row]:
 
 def _ours(worlds: list[dict[str, Any]], calls: int) -> list[object]:
     # The bodies of a task's rollouts differ, so that the pool must find equal worlds.
-    pool = SeedCache(ServerSettings().seed_pool_bytes)
-    sessions: list[object] = [pool]
+    known = KnownWorlds(ServerSettings().seed_pool_bytes)
+    sessions: list[object] = [known]
     for number, world in enumerate(worlds):
         for rollout in range(_ROLLOUTS):
             body = task_row(world, number * _ROLLOUTS + rollout)
-            session = pool.seed(body).world
+            session = read_seed(body, known).world
             for _ in range(calls):
                 session = call_tool(session, "update_patient_chart", _NOTE).environment
             sessions.append(session)

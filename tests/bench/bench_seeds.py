@@ -11,7 +11,8 @@ from measure import compare, fresh
 from report import Row, row
 from worlds import clinic, task_row
 
-from ipistate.server.live.seeds import SeedCache
+from ipistate.server.live.known_worlds import KnownWorlds
+from ipistate.server.live.seeds import read_seed
 from ipistate.server.operating.collector import spare_the_old
 
 
@@ -29,14 +30,20 @@ def rows() -> Iterator[Row]:
         return copy.deepcopy(json.loads(body)["environment"])
 
     floor = fresh(lambda: body, load, 20)
-    new = fresh(lambda: SeedCache(_POOL_BYTES), lambda pool: pool.seed(body), 20)
+    new = fresh(
+        lambda: KnownWorlds(_POOL_BYTES), lambda known: read_seed(body, known), 20
+    )
     yield row("seed 50 kB, new row", _FLOOR, compare(new, floor), 0.2)
-    pool = SeedCache(_POOL_BYTES)
+    known = KnownWorlds(_POOL_BYTES)
+
+    def seed(body: bytes) -> object:
+        return read_seed(body, known)
+
     copies = iter(lambda: bytes(bytearray(body)), None)
-    again = fresh(lambda: next(copies), pool.seed, 100)
+    again = fresh(lambda: next(copies), seed, 100)
     yield row("seed 50 kB, same bytes again", _FLOOR, compare(again, floor), 0.03)
     others = (task_row(world, rollout) for rollout in range(1, 10_000))
-    rollout = fresh(lambda: next(others), pool.seed, 20)
+    rollout = fresh(lambda: next(others), seed, 20)
     note = "the bytes differ, the world does not"
     found = compare(rollout, floor)
     yield row("seed 50 kB, same world, other rollout", _FLOOR, found, 0.2, note)

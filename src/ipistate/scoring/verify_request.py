@@ -125,7 +125,7 @@ class SeededRequest:
             SchemaError: With every problem found in the request; or the world is not an
                 object.
         """
-        return cls._built(body, lambda part: part)
+        return cls.built(body, lambda part: part)
 
     @classmethod
     def from_json(cls, data: bytes | str) -> Self:
@@ -135,10 +135,11 @@ class SeededRequest:
             DecodeError: The text is not acceptable JSON.
             SchemaError: As for ``from_document``.
         """
-        return decode_as(data, cls._built)
+        return decode_as(data, cls.built)
 
     @classmethod
-    def _built(cls, tree: Any, adopt: Adopt) -> Self:
+    def built(cls, tree: Any, adopt: Adopt) -> Self:
+        """Check a body whose members are still to be frozen."""
         request = VerifyRequest.built(tree, adopt)
         world = tree.get("environment")
         if world is None:

@@ -28,8 +28,9 @@ from ipistate.protocol import (
     VERIFY_PATH,
 )
 from ipistate.server.bodies import json_body, json_object
+from ipistate.server.live.known_worlds import KnownWorlds
 from ipistate.server.live.scoring import aggregated, scoring_of
-from ipistate.server.live.seeds import NativeSession, SeedCache
+from ipistate.server.live.seeds import NativeSession, read_seed
 from ipistate.server.replies import json_reply
 from ipistate.sessions import Session, UnloggedSession
 
@@ -60,9 +61,9 @@ class DataPlane:
         self._tools = settings.tools
         self._run = run
         self._start = Session if settings.extension else UnloggedSession
-        self._pool = SeedCache(settings.seed_pool_bytes)
+        self._known = KnownWorlds(settings.seed_pool_bytes)
         self._max_metrics = settings.max_metrics_bytes
-        self._read_exchange = scoring_of(settings)
+        self._read_exchange = scoring_of(settings, self._known.read)
 
     def routes(self) -> list[Route]:
         """Return the routes in the order in which they are matched.
@@ -88,7 +89,7 @@ class DataPlane:
 
     async def seed_session(self, request: Request) -> Response:
         """Start a session; a task row replaces the session's earlier world."""
-        seed = self._pool.seed(await json_body(request))
+        seed = read_seed(await json_body(request), self._known)
         state = self._start(seed.world)
         if seed.native is None:
             self._sessions.start({_session_id(request): state})

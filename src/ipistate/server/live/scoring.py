@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import attrs
 
 from ipistate.errors import SchemaError, preview
-from ipistate.kernel import JsonArray, JsonObject
+from ipistate.kernel import Adopt, JsonArray, JsonObject, decode_as
 from ipistate.scoring import (
     SeededRequest,
     VerifyRequest,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ipistate.kernel import Environment
     from ipistate.server.operating.settings import ServerSettings
 
+T = TypeVar("T")
 Score: TypeAlias = Callable[[Session | None], JsonObject]
 """Gives the reply, perhaps with the help of the session's history."""
 
@@ -30,9 +31,15 @@ ReadExchange: TypeAlias = Callable[[bytes], Score]
 """Reads a verify request; raises ``DecodeError`` or ``SchemaError`` if it is none."""
 
 
-def scoring_of(settings: ServerSettings) -> ReadExchange:
+class ReadBody(Protocol):
+    """Reads a body as ``decode_as`` does."""
+
+    def __call__(self, body: bytes, build: Callable[[Any, Adopt], T], /) -> T: ...
+
+
+def scoring_of(settings: ServerSettings, read: ReadBody = decode_as) -> ReadExchange:
     """Return the scoring that an operator has chosen."""
-    return _with_effects(settings) if settings.effects else _by_trace
+    return _with_effects(settings, read) if settings.effects else _by_trace(read)
 
 
 def aggregated(body: JsonObject) -> JsonObject:
@@ -51,14 +58,17 @@ def aggregated(body: JsonObject) -> JsonObject:
     return metrics_report(responses)  # type: ignore[arg-type]
 
 
-def _by_trace(body: bytes) -> Score:
-    exchange = VerifyRequest.from_json(body)
-    return lambda _: verify_reply(exchange, exchange.verdict())
+def _by_trace(read: ReadBody) -> ReadExchange:
+    def read_exchange(body: bytes) -> Score:
+        exchange = read(body, VerifyRequest.built)
+        return lambda _: verify_reply(exchange, exchange.verdict())
+
+    return read_exchange
 
 
-def _with_effects(settings: ServerSettings) -> ReadExchange:
-    def read(body: bytes) -> Score:
-        given = SeededRequest.from_json(body)
+def _with_effects(settings: ServerSettings, read: ReadBody) -> ReadExchange:
+    def read_exchange(body: bytes) -> Score:
+        given = read(body, SeededRequest.built)
 
         def score(session: Session | None) -> JsonObject:
             exchange = given
@@ -71,7 +81,7 @@ def _with_effects(settings: ServerSettings) -> ReadExchange:
 
         return score
 
-    return read
+    return read_exchange
 
 
 def _seed_of(session: Session, request: VerifyRequest) -> Environment | None:

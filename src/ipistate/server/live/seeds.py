@@ -1,29 +1,22 @@
-"""What ``/seed_session`` and ``/close_session`` accept (docs/reference/control-plane.md, 1.5).
-
-Seeds seen before are pooled, so that rollouts of one task share one frozen world. Worlds
-are immutable, so sharing one between sessions changes nothing that they can see.
-"""
+"""What ``/seed_session`` and ``/close_session`` accept (docs/reference/control-plane.md, 1.5)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from hashlib import sha256
 from typing import Any, TypeAlias, cast
 
 import attrs
-import orjson
 
 from ipistate.errors import DecodeError, EncodeError, SchemaError, json_path, preview
 from ipistate.kernel import (
     Adopt,
     Environment,
     JsonObject,
-    decode_as,
     freeze,
     structure,
 )
 from ipistate.protocol import EpisodeId, check_session_id
-from ipistate.server.live.recent import Recent
+from ipistate.server.live.known_worlds import KnownWorlds
 
 
 @attrs.frozen(kw_only=True)
@@ -91,54 +84,20 @@ def _world(row: dict[str, Any], build: _Build, *path: str) -> Environment:
         raise error.below(*inner) from None
 
 
-class SeedCache:
-    """Worlds by the request that seeded them, and by the digest of their own text.
+def read_seed(request: bytes, known: KnownWorlds) -> Seed:
+    """Return the seed that a request body carries.
 
-    The first saves reading a request sent again. The second saves building a world, and
-    its memory, when only the rest of the request differs, as it does between rollouts.
+    Raises:
+        DecodeError: The body is not acceptable JSON.
+        SchemaError: It is not a seed.
     """
 
-    def __init__(self, limit: int) -> None:
-        # Requests are repeated at once or not at all.
-        self._by_request: Recent[Seed] = Recent(limit // 16)
-        self._by_digest: Recent[Environment] = Recent(limit)
-
-    def seed(self, request: bytes) -> Seed:
-        """Return the seed that a request body carries, reading it only if it is new.
-
-        Raises:
-            DecodeError: The body is not acceptable JSON.
-            SchemaError: It is not a seed.
-        """
-        known = self._by_request.get(request)
-        if known is None:
-            known = decode_as(request, self._read)
-            self._by_request.put(request, known)
-        return known
-
-    def _read(self, tree: Any, adopt: Adopt) -> Seed:
-        return _seed(_object_of(tree), lambda members: self._shared(members, adopt))
-
-    def _shared(self, members: dict[str, Any], adopt: Adopt) -> Environment:
-        text = None if adopt is freeze else _text(members)
-        if text is None:
+    def world(members: dict[str, Any], adopt: Adopt) -> Environment:
+        if adopt is freeze or isinstance(members, JsonObject):
             return _frozen(members, adopt)
-        digest = sha256(text).digest()
-        known = self._by_digest.get(digest)
-        if known is None:
-            known = _frozen(members, adopt)
-            self._by_digest.put(digest, known, len(text))
-        else:
-            # The tree is ours alone, and decoding looks at what is left of it. These
-            # members are the known world's to the digit: they need no second look.
-            members.clear()
-        return known
+        return known.shared(request, members, lambda new: _frozen(new, adopt))
 
-
-def _text(members: dict[str, Any]) -> bytes | None:
-    # A tree of the fast parser may have lost digits. Its text is no known world's then:
-    # building a world from such a tree fails, so it never gets into the pool.
-    try:
-        return orjson.dumps(members)
-    except TypeError:
-        return None
+    return known.read(
+        request,
+        lambda tree, adopt: _seed(_object_of(tree), lambda row: world(row, adopt)),
+    )
