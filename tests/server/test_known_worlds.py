@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ipistate import DecodeError, JsonObject, SchemaError, encode
+from ipistate import DecodeError, Environment, SchemaError
 from ipistate.server.live.known_worlds import KnownWorlds
 from ipistate.server.live.recent import Recent
 from ipistate.server.live.seeds import read_seed
@@ -21,10 +21,10 @@ def row(environment: str, **members: int) -> bytes:
     return f'{{"environment": {environment}{extra}}}'.encode()
 
 
-def worlds_of(*bodies: bytes) -> list[JsonObject]:
+def worlds_of(*bodies: bytes) -> list[Environment]:
     """Seed from these bodies, one after the other, and return the worlds."""
     known = KnownWorlds(10_000)
-    return [read_seed(body, known).world.document for body in bodies]
+    return [read_seed(body, known).world for body in bodies]
 
 
 def test_rollouts_of_one_task_share_their_world() -> None:
@@ -50,7 +50,7 @@ def test_b02_different_texts_are_different_worlds(left: str, right: str) -> None
     """Equal for Python, but not for a model that reads them."""
     first, second = worlds_of(row(left), row(right))
 
-    assert encode(first) != encode(second)
+    assert first.to_json() != second.to_json()
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"{}", row("[]")])
@@ -68,7 +68,7 @@ def test_a_pool_of_size_zero_still_reads() -> None:
     body = row('{"a": 1}')
 
     assert b'{"a":1}' == read_seed(body, known).world.to_json()
-    first, second = (read_seed(body, known).world.document for _ in range(2))
+    first, second = (read_seed(body, known).world for _ in range(2))
     assert first is not second
 
 
@@ -78,7 +78,7 @@ def outcome(body: bytes, known: KnownWorlds) -> object:
         seed = read_seed(body, known)
     except (DecodeError, SchemaError) as error:
         return error.code, str(error), error.path
-    return seed.native, encode(seed.world.document)
+    return seed.native, seed.world.to_json()
 
 
 WORLD = '{"a":[1,{"environment":{}}],"é":"x","f":1e3}'
@@ -128,7 +128,7 @@ def test_worlds_that_begin_alike_are_told_apart() -> None:
     """A common opening is no common world, however many there are."""
     texts = [f'{{"a":"{"x" * 300}","b":{n}}}' for n in range(40)]
 
-    assert texts == [encode(w).decode() for w in worlds_of(*map(row, texts * 2))[:40]]
+    assert texts == [w.to_json().decode() for w in worlds_of(*map(row, texts * 2))[:40]]
     assert 40 <= len({id(world) for world in worlds_of(*map(row, texts * 2))}) <= 80
 
 

@@ -767,3 +767,26 @@ def test_b14_a_second_state_in_a_record_refuses_the_file(
     assert "line 1: $.state: member 'state' stands there" in refusal(
         directory.read, CODEC
     )
+
+
+def test_b6_equal_worlds_are_one_object_after_a_restore(tmp_path: Path) -> None:
+    """What sessions shared they share again, and so do parts of what they changed."""
+    table = {f"P-{n}": {"name": f"N {n}"} for n in range(5)}
+    worlds = [
+        {"patients": table},
+        {"patients": table},
+        {"patients": {**table, "x": {}}},
+    ]
+    directory = CheckpointDirectory(tmp_path, "ipi")
+    lines = EncodedStates(CODEC).lines(records_of(*worlds))
+    directory.write("c", lines, StopFlag())
+    first, second, third = (r.state for r in directory.read(CODEC).records)
+
+    assert first is second
+    assert isinstance(first, Environment)
+    assert isinstance(third, Environment)
+    assert first != third
+    assert all(
+        first.document["patients"][name] is third.document["patients"][name]  # type: ignore[call-overload, index]
+        for name in table
+    )

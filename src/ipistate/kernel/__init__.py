@@ -28,6 +28,7 @@ from ipistate.kernel.migration import MigrationChain
 from ipistate.kernel.rendering import render
 from ipistate.kernel.repeated import repeated_members
 from ipistate.kernel.schema import adopt_members, refuse, structure, unstructure
+from ipistate.kernel.sharing import SharedParts
 from ipistate.kernel.values import (
     EMPTY_ARRAY,
     EMPTY_OBJECT,
@@ -57,6 +58,7 @@ __all__ = [
     "JsonObject",
     "JsonValue",
     "MigrationChain",
+    "SharedParts",
     "adopt_members",
     "as_json",
     "check_depth",

@@ -15,7 +15,12 @@ from ipistate.sessions.session import (
     Step,
     UnloggedSession,
 )
-from ipistate.sessions.state import EnvironmentCodec, IPICheckpointState, StateCodec
+from ipistate.sessions.state import (
+    EnvironmentCodec,
+    IPICheckpointState,
+    SharingCodec,
+    StateCodec,
+)
 
 
 __all__ = [
@@ -27,6 +32,7 @@ __all__ = [
     "Session",
     "SessionCodec",
     "SessionRangeError",
+    "SharingCodec",
     "StateCodec",
     "Step",
     "UnloggedSession",

@@ -7,7 +7,7 @@ other state models can be served. ``EnvironmentCodec`` is the one for IPI sessio
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar, cast
 
 import attrs
 
@@ -23,6 +23,7 @@ from ipistate.kernel import (
     Environment,
     JsonObject,
     MigrationChain,
+    SharedParts,
     decode_as,
     freeze,
     trusted_object,
@@ -180,3 +181,32 @@ class EnvironmentCodec:
             SchemaError: The tree is not a valid state.
         """
         return IPICheckpointState.from_tree(tree, adopt, self.chain).environment
+
+
+class SharingCodec(Generic[S]):
+    """Reads equal worlds, and equal parts of worlds, as one object each.
+
+    Args:
+        codec: How a state is read and written; the values are as without sharing.
+    """
+
+    def __init__(self, codec: StateCodec[S]) -> None:
+        self._codec = codec
+        self._parts = SharedParts()
+        self._worlds: dict[int, Environment] = {}
+
+    def encode(self, state: S) -> bytes:
+        """Write the state as ``codec`` does."""
+        return self._codec.encode(state)
+
+    def decode(self, tree: Any, adopt: Adopt) -> S:
+        """Build the state as ``codec`` does.
+
+        Raises:
+            SchemaError: The tree is not a valid state.
+        """
+        state = self._codec.decode(tree, self._parts.adopting(adopt))
+        if isinstance(state, Environment):
+            # A commit writes the text of a state object once, however often it occurs.
+            return cast("S", self._worlds.setdefault(id(state.document), state))
+        return state

@@ -30,6 +30,7 @@ from ipistate.protocol import (
     read_manifest,
     read_record,
 )
+from ipistate.sessions import SharingCodec
 from ipistate.storage.atomic_file import sync_directory
 
 
@@ -177,7 +178,7 @@ class _Reading:
         scope: frozenset[EpisodeId] | None,
     ) -> None:
         self._manifest = manifest
-        self._codec = codec
+        self._codec = SharingCodec(codec)
         self._scope = scope
         self._digest = hashlib.sha256()
         self._count = 0

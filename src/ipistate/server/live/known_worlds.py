@@ -14,6 +14,7 @@ from json import JSONDecoder
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
+import attrs
 import orjson
 
 from ipistate.errors import IpiStateError
@@ -38,6 +39,27 @@ class _Elsewhere(Exception):
     """The text that was taken out is not the row's world."""
 
 
+@attrs.frozen
+class KnownBody:
+    """A body whose world is known: the rest of it, and where the world belongs."""
+
+    rest: bytes
+    world: Environment
+    mark: str
+    """Stands in the rest in place of the world."""
+
+    def restored(self, tree: Any) -> Any:
+        """Put the world, frozen as it is, into the parsed rest."""
+        if is_object(tree):
+            if tree.get("environment") == self.mark:
+                return {**tree, "environment": self.world.document}
+            task = tree.get("task_data")
+            if is_object(task) and task.get("environment") == self.mark:
+                put = {**task, "environment": self.world.document}
+                return {**tree, "task_data": put}
+        raise _Elsewhere
+
+
 class KnownWorlds:
     """Worlds by the text that brought them, and by the digest of their own text.
 
@@ -55,42 +77,27 @@ class KnownWorlds:
         # No client can know it, so none can place it in a row.
         self._mark = token_hex(16)
 
+    def find(self, body: bytes) -> KnownBody | None:
+        """Look whether a body carries a known text; takes no longer than copying it."""
+        found = _MEMBER.search(body)
+        if found is None:
+            return None
+        start = found.end()
+        candidates = self._by_opening.get(body[start : start + _OPENING_BYTES]) or ()
+        for text, world in candidates:
+            if body.startswith(text, start):
+                mark = self._mark.encode()
+                rest = b'%b"%b"%b' % (body[:start], mark, body[start + len(text) :])
+                return KnownBody(rest, world, self._mark)
+        return None
+
     def read(self, body: bytes, build: Callable[[Any, Adopt], T]) -> T:
         """Do as ``decode_as``; a world that is known is in the tree, frozen already.
 
         Raises:
             DecodeError: As ``decode_as``.
         """
-        found = _MEMBER.search(body)
-        known = self._at(body, found.end()) if found else None
-        if found is None or known is None:
-            return decode_as(body, build)
-        text, world = known
-        end = found.end() + len(text)
-        rest = b'%b"%b"%b' % (body[: found.end()], self._mark.encode(), body[end:])
-        try:
-            return decode_as(
-                rest, lambda tree, adopt: build(self._restored(tree, world), adopt)
-            )
-        except (_Elsewhere, IpiStateError):
-            # An error names a place in the whole body.
-            return decode_as(body, build)
-
-    def _at(self, body: bytes, start: int) -> _Known | None:
-        candidates = self._by_opening.get(body[start : start + _OPENING_BYTES]) or ()
-        for known in candidates:
-            if body.startswith(known[0], start):
-                return known
-        return None
-
-    def _restored(self, tree: Any, world: Environment) -> Any:
-        if is_object(tree):
-            if tree.get("environment") == self._mark:
-                return {**tree, "environment": world.document}
-            task = tree.get("task_data")
-            if is_object(task) and task.get("environment") == self._mark:
-                return {**tree, "task_data": {**task, "environment": world.document}}
-        raise _Elsewhere
+        return read_body(body, self.find(body), build)
 
     def shared(
         self, body: bytes, members: dict[str, Any], build: Callable[[Any], Environment]
@@ -122,6 +129,20 @@ class KnownWorlds:
             if known[0] != text and size <= self._texts and len(kept) < _MAX_TEXTS:
                 kept.append(known)
         self._by_opening.put(opening, tuple(kept), sum(len(known[0]) for known in kept))
+
+
+def read_body(
+    body: bytes, known: KnownBody | None, build: Callable[[Any, Adopt], T]
+) -> T:
+    """Do as ``decode_as``, with what has been found of the body."""
+    if known is not None:
+        try:
+            return decode_as(
+                known.rest, lambda tree, adopt: build(known.restored(tree), adopt)
+            )
+        except (_Elsewhere, IpiStateError):
+            pass  # an error names a place in the whole body
+    return decode_as(body, build)
 
 
 def _text(members: dict[str, Any]) -> bytes | None:

@@ -16,7 +16,7 @@ from ipistate.kernel import (
     structure,
 )
 from ipistate.protocol import EpisodeId, check_session_id
-from ipistate.server.live.known_worlds import KnownWorlds
+from ipistate.server.live.known_worlds import KnownWorlds, read_body
 
 
 @attrs.frozen(kw_only=True)
@@ -84,20 +84,24 @@ def _world(row: dict[str, Any], build: _Build, *path: str) -> Environment:
         raise error.below(*inner) from None
 
 
-def read_seed(request: bytes, known: KnownWorlds) -> Seed:
+def read_seed(request: bytes, worlds: KnownWorlds) -> Seed:
     """Return the seed that a request body carries.
 
     Raises:
         DecodeError: The body is not acceptable JSON.
         SchemaError: It is not a seed.
     """
+    known = worlds.find(request)
 
     def world(members: dict[str, Any], adopt: Adopt) -> Environment:
-        if adopt is freeze or isinstance(members, JsonObject):
+        if known is not None and members is known.world.document:
+            return known.world
+        if adopt is freeze:
             return _frozen(members, adopt)
-        return known.shared(request, members, lambda new: _frozen(new, adopt))
+        return worlds.shared(request, members, lambda new: _frozen(new, adopt))
 
-    return known.read(
+    return read_body(
         request,
+        known,
         lambda tree, adopt: _seed(_object_of(tree), lambda row: world(row, adopt)),
     )
