@@ -24,7 +24,11 @@ from starlette.routing import Route
 
 from ipistate.protocol import COOKIE_MAX_AGE as MAX_AGE
 from ipistate.protocol.episode import MAX_SESSION_ID
-from ipistate.server.adapter.cookies import REMEMBERED_BYTES, SessionCookie
+from ipistate.server.adapter.cookies import (
+    CLOCK_SKEW,
+    REMEMBERED_BYTES,
+    SessionCookie,
+)
 
 
 if TYPE_CHECKING:
@@ -86,10 +90,13 @@ def test_example_of_the_specification_is_written_byte_for_byte() -> None:
 
 @pytest.mark.parametrize(
     ("age", "expected"),
-    [(0, SESSION), (MAX_AGE, SESSION), (MAX_AGE + 1, {}), (-1, {})],
+    [
+        *((0, SESSION), (MAX_AGE, SESSION), (MAX_AGE + 1, {})),
+        *((-1, SESSION), (-CLOCK_SKEW, SESSION), (-CLOCK_SKEW - 1, {})),
+    ],
 )
 def test_example_is_read_until_its_max_age(age: int, expected: dict[str, str]) -> None:
-    """A cookie is good from its timestamp to 14 days later, both included."""
+    """B5: A cookie is good for 14 days, also if its signer's clock was ahead of ours."""
     assert expected == cookie_at(ISSUED + age).read(scope_with(VALUE))
 
 
@@ -276,6 +283,28 @@ async def test_a_session_without_a_usable_id_gets_one(
 
     assert uuid.UUID(str(session.pop("session_id"))).version == 4
     assert kept == session
+
+
+@pytest.mark.parametrize("path", ["/get_patient_record", "/verify", "/close_session"])
+async def test_b5_a_cookie_that_cannot_be_used_is_not_replaced(
+    connect: Callable[..., Awaitable[Client]], path: str
+) -> None:
+    """It may be good for a server with another clock; a client has only this one."""
+    client = await connect(cookies={NAME: f"{VALUE}x"})
+    response = await client.post(path, json={})
+
+    assert "set-cookie" not in response.headers
+    assert response.headers["vary"] == "Cookie"
+
+
+async def test_b5_a_seed_replaces_a_cookie_that_cannot_be_used(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
+    """It starts a session, to which the client needs a way."""
+    client = await connect(cookies={NAME: f"{VALUE}x"})
+    response = await client.post("/seed_session", json={"environment": {}})
+
+    assert uuid.UUID(str(session_of(response)["session_id"])).version == 4
 
 
 async def test_requests_without_cookie_get_different_sessions(

@@ -18,7 +18,7 @@ from starlette.datastructures import Secret
 from ipistate.kernel.values import JsonObject
 from ipistate.protocol import COOKIE_MAX_AGE, cookie_name
 from ipistate.server import ServerSettings, create_app
-from ipistate.server.adapter.cookies import SessionCookie
+from ipistate.server.adapter.cookies import CLOCK_SKEW, SessionCookie
 from ipistate.server.adapter.hot_path import ToolCallLayer
 
 
@@ -78,7 +78,16 @@ UNUSUAL: dict[str, list[Any]] = {
     ],
     "length": ["none", "chunked", "both", "short", "repeated", "signed", "huge"],
     "cookie": [
-        *("none", "tampered", "foreign", "unquoted", "old", "future", "beside"),
+        *(
+            "none",
+            "tampered",
+            "foreign",
+            "unquoted",
+            "old",
+            "ahead",
+            "future",
+            "beside",
+        ),
         *("two", "twice", "nameless", "odd", "more"),
     ],
     "method": ["GET", "PUT"],
@@ -144,7 +153,8 @@ class Server:
             "foreign": [signed(fixed, "another secret")],
             "unquoted": [own.replace(b"=", b"", 1)],
             "old": [signed(fixed, now=self.clock[0] - COOKIE_MAX_AGE - 1)],
-            "future": [signed(fixed, now=self.clock[0] + 2)],
+            "ahead": [signed(fixed, now=self.clock[0] + 2)],
+            "future": [signed(fixed, now=self.clock[0] + CLOCK_SKEW + 1)],
             "beside": [b"a=b; " + own + b"; c"],
             "two": [own, b"a=b"],
             "twice": [signed(fixed) + b"; " + own],

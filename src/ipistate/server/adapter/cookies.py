@@ -17,7 +17,12 @@ from uuid import uuid4
 from itsdangerous import BadSignature, TimestampSigner
 from starlette.requests import cookie_parser
 
-from ipistate.protocol import COOKIE_MAX_AGE, SESSION_MEMBER, is_session_id
+from ipistate.protocol import (
+    COOKIE_MAX_AGE,
+    SEED_PATH,
+    SESSION_MEMBER,
+    is_session_id,
+)
 from ipistate.server.live.recent import Recent
 
 
@@ -33,6 +38,12 @@ _ENTRY_BYTES: Final = 600
 """Size of what is remembered beside a cookie's own bytes."""
 
 _UNVERIFIED: Final = (-inf, dict[str, Any]())
+
+CLOCK_SKEW: Final = 300
+"""Seconds by which the clock of a cookie's signer may be ahead of ours.
+
+Another machine may have signed it, or this one before its clock was set back.
+"""
 
 VARY: Final = (b"vary", b"Cookie")
 """Goes with every cookie, so that caches tell sessions apart."""
@@ -95,16 +106,21 @@ class SessionCookie:
         now = self._signer.get_timestamp()
         for header in reversed(headers):
             at, session = self._verified.get(header) or self._verify(header)
-            if 0 <= now - at <= COOKIE_MAX_AGE:
+            if -CLOCK_SKEW <= now - at <= COOKIE_MAX_AGE:
                 return {**session}
         return {}
+
+    def stands_in(self, scope: Scope) -> bool:
+        """Tell whether a request carries a cookie of this name, readable or not."""
+        return any(
+            name == b"cookie" and self._name in cookie_parser(value.decode("latin-1"))
+            for name, value in scope["headers"]
+        )
 
     def _verify(self, header: bytes) -> tuple[float, dict[str, Any]]:
         value = cookie_parser(header.decode("latin-1")).get(self._name, "")
         try:
-            payload, at = self._signer.unsign(
-                value, max_age=COOKIE_MAX_AGE, return_timestamp=True
-            )
+            payload, at = self._signer.unsign(value, return_timestamp=True)
             session = json.loads(b64decode(payload))
         except _UNREADABLE:
             return _UNVERIFIED
@@ -136,7 +152,9 @@ class SessionCookie:
 class SessionLayer:
     """ASGI middleware: ``scope["session"]`` in, ``Set-Cookie`` out.
 
-    ``scope["session_is_new"]`` tells that the request named no session.
+    ``scope["session_is_new"]`` tells that the request named no session. A cookie that
+    cannot be used is replaced by a seed only: it may be the client's one way back to a
+    session, for a server that can read it.
     """
 
     def __init__(self, app: ASGIApp, cookie: SessionCookie) -> None:
@@ -150,13 +168,19 @@ class SessionLayer:
         session = self._cookie.read(scope)
         scope["session"] = session
         scope["session_is_new"] = not is_session_id(session.get(SESSION_MEMBER))
+        minted = None if session else str(uuid4())
         if scope["session_is_new"]:
-            session[SESSION_MEMBER] = str(uuid4())
+            session[SESSION_MEMBER] = minted or str(uuid4())
 
         async def send_with_cookie(message: Message) -> None:
             if message["type"] == "http.response.start":
-                cookie = (b"set-cookie", self._cookie.write(session))
-                message["headers"] = [*message.get("headers", ()), VARY, cookie]
+                headers = [*message.get("headers", ()), VARY]
+                if session[SESSION_MEMBER] != minted or self._may_replace(scope):
+                    headers.append((b"set-cookie", self._cookie.write(session)))
+                message["headers"] = headers
             await send(message)
 
         await self._app(scope, receive, send_with_cookie)
+
+    def _may_replace(self, scope: Scope) -> bool:
+        return scope["path"] == SEED_PATH or not self._cookie.stands_in(scope)

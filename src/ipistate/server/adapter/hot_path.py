@@ -77,9 +77,10 @@ class ToolCallLayer:
             return
         name, episode, session = head
         session_id = session.get(SESSION_MEMBER, "")
-        is_new = not is_session_id(session_id)
+        is_new, lost = not is_session_id(session_id), False
         if is_new:
             found = None if episode is None else self._shell.session_of(episode)
+            lost = not (session or found) and self._cookie.stands_in(scope)
             session_id = session[SESSION_MEMBER] = found or str(uuid4())
         number = self._shell.enter(f"/{name}", session_id, episode)
         if number is None:
@@ -101,7 +102,9 @@ class ToolCallLayer:
             # Before the reply is sent: the call's effect is complete, and a slow reader
             # must not hold up a checkpoint.
             self._shell.leave(number, status, session_id)
-        headers += (VARY, (b"set-cookie", self._cookie.write(session)))
+        headers.append(VARY)
+        if not lost:
+            headers.append((b"set-cookie", self._cookie.write(session)))
         await send(
             {"type": "http.response.start", "status": status, "headers": headers}
         )
