@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -296,8 +297,9 @@ async def coordinator(
 def ours() -> Callable[..., Starlette]:
     """Return a maker of our own application."""
 
-    def make(**settings: Any) -> Starlette:
-        return create_app(ServerSettings(checkpoint_token=Secret(TOKEN), **settings))
+    def make(clock: Callable[[], float] = time.time, **settings: Any) -> Starlette:
+        given = ServerSettings(checkpoint_token=Secret(TOKEN), **settings)
+        return create_app(given, clock=clock)
 
     return make
 

@@ -67,9 +67,12 @@ class Stage:
     ) -> None:
         self.ours, self.network, self.control = ours, network, control
 
-    async def start(self) -> Coordinator:
-        """Start both with nothing in them, as after a crash."""
-        self.apps = {name: self.ours(instance_name=name) for name in ("east", "west")}
+    async def start(self, east: float = 0.0, west: float = 0.0) -> Coordinator:
+        """Start both with nothing in them, their clocks so many seconds ahead."""
+        self.apps = {
+            name: self.ours(lambda by=by: time.time() + by, instance_name=name)
+            for name, by in (("east", east), ("west", west))
+        }
         self.net = self.network(self.apps)
         urls = [f"http://{name}" for name in self.apps]
         client = await self.control(self.net)
@@ -103,9 +106,26 @@ async def stage(
     return Stage(ours, network, control)
 
 
-async def test_commit_crash_restore(stage: Stage, tmp_path: Path) -> None:
-    """Sessions of two servers go on in fresh processes, with the cookies they hold."""
-    first = await stage.start()
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((0, 0), (0, 0)),
+        ((300, 0), (0, 300)),
+        ((-300, 300), (0, 600)),
+        ((0, 1e5), (0, 1e5)),
+    ],
+)
+async def test_b5_commit_crash_restore(
+    stage: Stage,
+    tmp_path: Path,
+    before: tuple[float, float],
+    after: tuple[float, float],
+) -> None:
+    """Sessions of two servers go on in fresh processes, with the cookies they hold.
+
+    It does not matter that their clocks differ from ours, and from those before.
+    """
+    first = await stage.start(*before)
     cookies = {name: await stage.seed(name, f"r-{name}") for name in ("east", "west")}
     for name, cookie in cookies.items():
         await stage.post(name, "/update_patient_chart", NOTES, cookie)
@@ -120,7 +140,7 @@ async def test_commit_crash_restore(stage: Stage, tmp_path: Path) -> None:
         ]
         for name, cookie in cookies.items()
     ]
-    fresh = await stage.start()
+    fresh = await stage.start(*after)
     restored = await fresh.restore("restore-1", soon(), tmp_path, scope)
     await fresh.resume("restore-1", soon())
     replies = [
@@ -225,12 +245,31 @@ async def test_retire_and_forget(stage: Stage) -> None:
 async def test_renew(stage: Stage) -> None:
     """The lease is that of the latest deadline, at every server."""
     coordinator = await stage.start()
-    await coordinator.prepare("c-1", 1_000_000.0 + time.time())
-    deadline = time.time() + 2_000_000
+    await coordinator.prepare("c-1", 100_000.0 + time.time())
+    deadline = time.time() + 200_000
     renewed = await coordinator.renew("c-1", deadline)
     await coordinator.resume("c-1", soon())
 
     assert deadline + 600 == renewed.lease_expires_at
+
+
+async def test_b5_a_server_whose_clock_differs_is_named(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, with the seconds; its deadlines are said in its own time from then on."""
+    coordinator = await stage.start(east=-300.0)
+    deadline = time.time() + 30
+    await coordinator.prepare("c-1", deadline)
+    statuses = await coordinator.status()
+    await coordinator.resume("c-1", soon())
+    leases = [one.reply.lease_expires_at for one in statuses.answers]
+
+    warned = [r.getMessage() for r in caplog.records if r.name.endswith("control")]
+    assert ["the clock of http://east differs from this machine's by -300 s"] == [
+        text for text in warned if "differs" in text
+    ]
+    assert leases[0] is not None
+    assert leases[0] == pytest.approx(deadline + 600 - 300, abs=1)
 
 
 async def test_over_the_loopback(tmp_path: Path) -> None:

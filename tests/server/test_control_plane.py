@@ -17,12 +17,14 @@ import pytest
 from starlette.datastructures import Secret
 
 from ipistate.protocol.records import EncodedStates, SessionRecord
+from ipistate.server import create_app
 from ipistate.server.operating.settings import ServerSettings
 
 
 if TYPE_CHECKING:
     import httpx
 
+    from starlette.applications import Starlette
     from starlette.types import Message
     from tests.server.conftest import Client, Wire
 
@@ -473,3 +475,85 @@ async def test_connections_that_are_no_requests_pass_the_layers(
         "lifespan.shutdown.complete",
         "websocket.close",
     ] == sent
+
+
+class Clocks:
+    """A server's two clocks, set by hand."""
+
+    def __init__(self) -> None:
+        """Start at a round time of day."""
+        self.wall, self.steady = 1_790_000_000.0, 5.0
+
+    def pass_by(self, seconds: float) -> None:
+        """Let time go on."""
+        self.wall += seconds
+        self.steady += seconds
+
+    def app(self) -> Starlette:
+        """Return a server that lives by these clocks."""
+        settings = ServerSettings(
+            checkpoint_token=Secret("a-token"), lease_grace_seconds=10
+        )
+        return create_app(settings, clock=lambda: self.wall, steady=lambda: self.steady)
+
+
+@pytest.mark.parametrize("hour", [-3600.0, 3600.0])
+async def test_b5_a_step_of_the_clock_neither_ends_a_lease_nor_prolongs_it(
+    connect: Callable[..., Awaitable[Client]], hour: float
+) -> None:
+    """A lease lasts as long as it was promised, whatever the time of day does."""
+    clocks = Clocks()
+    client = await connect(clocks.app())
+    given: Any = {"checkpoint_id": "c-1", "deadline_ts": clocks.wall + 60}
+    await client.control("prepare", **given)
+    clocks.wall += hour
+    clocks.pass_by(65)
+    kept = await client.control("renew", **given)
+    clocks.pass_by(10)
+    ended = await client.control("renew", **given)
+
+    assert (200, 409) == (kept.status_code, ended.status_code)
+    assert "idle" == (await client.status())["phase"]
+
+
+async def test_b5_a_corrected_clock_counts_once_nothing_is_open(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
+    """The next checkpoint's deadlines are read by the corrected time."""
+    clocks = Clocks()
+    client = await connect(clocks.app())
+    first: Any = {"checkpoint_id": "c-1", "deadline_ts": clocks.wall + 60}
+    await client.control("prepare", **first)
+    clocks.wall += 3600
+    during = (await client.control("renew", **first)).headers["x-ipistate-time"]
+    after = (await client.control("resume", **first)).headers["x-ipistate-time"]
+
+    assert 3600.0 == float(after) - float(during)
+
+
+@pytest.mark.parametrize("deadline", [1_790_000_060_000, 1e300, 10**30])
+async def test_a19_a_deadline_that_is_a_mistake_is_refused(
+    connect: Callable[..., Awaitable[Client]], deadline: float
+) -> None:
+    """Milliseconds would give a lease for ages; 422 says what is meant."""
+    clocks = Clocks()
+    client = await connect(clocks.app())
+    body: Any = {"checkpoint_id": "c-1", "deadline_ts": deadline}
+    reply = await client.control("prepare", **body)
+
+    assert 422 == reply.status_code
+    assert "deadline_too_far" in reply.text
+    assert "milliseconds" in reply.text
+    assert "idle" == (await client.status())["phase"]
+
+
+async def test_a19_the_farthest_deadline_is_seven_days_ahead(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
+    """The bound itself is allowed."""
+    clocks = Clocks()
+    client = await connect(clocks.app())
+    week = clocks.wall + 7 * 24 * 60 * 60
+    reply = await client.control("prepare", checkpoint_id="c-1", deadline_ts=week)
+
+    assert 200 == reply.status_code

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
 
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -198,7 +199,7 @@ async def test_a_caller_that_leaves_is_logged(
     waiting = wire(
         client.app,
         "/ng-control/v1/checkpoint/prepare",
-        b'{"checkpoint_id":"c-9","deadline_ts":4e9}',
+        b'{"checkpoint_id":"c-9","deadline_ts":%f}' % (time.time() + 600),
         headers={"authorization": "Bearer a-token"},
     )
     await settled()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -168,14 +169,20 @@ def reopened(client: httpx.Client) -> None:
     """End whatever checkpoint a case has left open, so that no request waits."""
     status = client.get(f"{CONTROL}/status").json()
     if status["phase"] != "idle":
-        body = {"checkpoint_id": status["checkpoint_id"], "deadline_ts": 4e9}
+        body = {
+            "checkpoint_id": status["checkpoint_id"],
+            "deadline_ts": time.time() + 600,
+        }
         assert 200 == client.post(f"{CONTROL}/resume", json=body).status_code
 
 
 def prepared(client: httpx.Client, body: object) -> None:
     """Prepare the checkpoint that a body names, if it names one."""
     if isinstance(body, dict) and isinstance(body.get("checkpoint_id"), str):
-        members = {"checkpoint_id": body["checkpoint_id"], "deadline_ts": 4e9}
+        members = {
+            "checkpoint_id": body["checkpoint_id"],
+            "deadline_ts": time.time() + 600,
+        }
         reply = client.post(f"{CONTROL}/prepare", json=members)
 
         assert reply.status_code in {200, 409, 422}

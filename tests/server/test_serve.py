@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -220,7 +221,7 @@ def test_everything_logged_as_json_is_json(tmp_path: Path) -> None:
         ready = json.loads(running.stderr.readline())
         address = ready["address"]
         control = f"{address}/ng-control/v1/checkpoint"
-        body = {"checkpoint_id": "c-1", "deadline_ts": 4e9}
+        body = {"checkpoint_id": "c-1", "deadline_ts": time.time() + 600}
         headers = {"authorization": "Bearer hidden"}
         httpx.get(f"{control}/status")
         httpx.post(f"{control}/prepare", json=body, headers=headers)

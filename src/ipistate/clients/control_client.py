@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+import time
+
 from http import HTTPStatus
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from ipistate.clients.http import JSON, BearerKey, Bounds, HttpClient, HttpError
 from ipistate.coordination import Failure, FailureReason
 from ipistate.errors import DecodeError, SchemaError, preview
 from ipistate.kernel import decode, encode, freeze, is_object, structure
-from ipistate.protocol import CHECKPOINT_PATH
+from ipistate.protocol import CHECKPOINT_PATH, TIME_HEADER
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ipistate.clients.http import HttpAnswer, Resolver
     from ipistate.coordination import ServerAddress
@@ -25,6 +29,11 @@ MAX_REPLY_BYTES: Final = 64 * 2**20
 
 PAUSES: Final = (0.0, 0.5)
 """Seconds before the second and the third try to connect to a server."""
+
+MIN_SKEW: Final = 1.0
+"""Seconds from which on two clocks differ."""
+
+_log: Final = logging.getLogger("ipistate.clients.control")
 
 _REASONS: Final = {
     "timed_out": FailureReason.TIMED_OUT,
@@ -45,10 +54,14 @@ class ControlClient:
     none fails because an idle one was closed meanwhile. Proxies and other settings of
     the process's environment are ignored, redirects are not followed.
 
+    Deadlines are given in the time of this machine. A server that tells its time with
+    its replies gets them in its own time.
+
     Args:
         token: The deployment's control token.
         resolver: Finds hosts instead of the system, for tests.
         pauses: Seconds before each further try to connect.
+        clock: Gives the time in seconds since the epoch.
 
     Raises:
         ValueError: The token cannot stand in a header.
@@ -60,8 +73,11 @@ class ControlClient:
         *,
         resolver: Resolver | None = None,
         pauses: Sequence[float] = PAUSES,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         _check_token(token)
+        self._clock = clock
+        self._ahead: dict[str, float] = {}
         self._client = HttpClient(
             key=BearerKey(token, "[token]"),
             idle_seconds=0,
@@ -85,7 +101,7 @@ class ControlClient:
         self,
         server: ServerAddress,
         operation: str,
-        body: object,
+        body: Mapping[str, Any],
         reply: type[R],
         seconds: float,
     ) -> R | Failure:
@@ -93,8 +109,16 @@ class ControlClient:
 
         It may be repeated: the protocol's operations have the effect of one call.
         """
-        content = encode(freeze(body))
+        content = encode(freeze(self._in_time_of(server, body)))
         return await self._called(server, operation, content, reply, seconds)
+
+    def _in_time_of(
+        self, server: ServerAddress, body: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        ahead = self._ahead.get(server.url)
+        if ahead is None:
+            return body
+        return {**body, "deadline_ts": body["deadline_ts"] + ahead}
 
     async def _called(
         self,
@@ -121,7 +145,23 @@ class ControlClient:
                 reason=_REASONS.get(error.code, FailureReason.UNREACHABLE),
                 detail=f"no answer within {seconds:.1f} s" if late else error.message,
             )
+        self._note_time(server, answer.headers.get(TIME_HEADER))
         return _read(server, operation, answer, reply)
+
+    def _note_time(self, server: ServerAddress, told: str | None) -> None:
+        try:
+            ahead = float(told or "nan") - self._clock()
+        except ValueError:
+            return
+        if not isfinite(ahead):
+            return
+        # Within a second it may be the way of the reply.
+        known = self._ahead.pop(server.url, None)
+        if abs(ahead) >= MIN_SKEW:
+            self._ahead[server.url] = ahead
+            if known is None:
+                text = "the clock of %s differs from this machine's by %+.0f s"
+                _log.warning(text, server.url, ahead)
 
 
 def _read(

@@ -61,7 +61,13 @@ from ipistate.protocol.events import (
     WriteEnded,
     WriteStopped,
 )
-from ipistate.protocol.operations import MAX_IDS, OPERATIONS, Call, ControlBody
+from ipistate.protocol.operations import (
+    MAX_IDS,
+    OPERATIONS,
+    Call,
+    ControlBody,
+    check_deadline,
+)
 from ipistate.protocol.participant import (
     ParticipantState,
     Phase,
@@ -93,6 +99,7 @@ from ipistate.protocol.wire import (
     ROLLOUT_PREFIX,
     SEED_PATH,
     SESSION_MEMBER,
+    TIME_HEADER,
     VERIFY_MODE_HEADER,
     VERIFY_PATH,
     cookie_name,
@@ -122,6 +129,7 @@ __all__ = [
     "SEED_PATH",
     "SESSION_MEMBER",
     "STATUS_OF",
+    "TIME_HEADER",
     "VERIFY_MODE_HEADER",
     "VERIFY_PATH",
     "Action",
@@ -159,6 +167,7 @@ __all__ = [
     "Write",
     "WriteEnded",
     "WriteStopped",
+    "check_deadline",
     "check_session_id",
     "cookie_name",
     "enter",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
+from ipistate.errors import SchemaError, preview
 from ipistate.kernel import refuse
 from ipistate.protocol.episode import SAFE_NAME, EpisodeId, rule
 
@@ -23,6 +24,10 @@ MAX_CHECKPOINT_ID: Final = 128
 
 MAX_IDS: Final = 100_000
 """How many episodes or rollouts one call may name."""
+
+
+MAX_AHEAD: Final = 7 * 24 * 60 * 60
+"""Seconds from now to the farthest deadline; the lease lasts a little longer."""
 
 
 def _is_finite(value: float) -> bool:
@@ -56,6 +61,23 @@ class Call:
 
     checkpoint_id: str = attrs.field(validator=_check_id)
     deadline_ts: float = attrs.field(validator=_check_deadline)
+
+
+def check_deadline(body: Call, now: float) -> None:
+    """Refuse a deadline that can only be a mistake, because a lease would follow it.
+
+    Raises:
+        SchemaError: ``deadline_too_far``.
+    """
+    if body.deadline_ts - now > MAX_AHEAD:
+        days = MAX_AHEAD // (24 * 60 * 60)
+        raise SchemaError(
+            "deadline_too_far",
+            f"a deadline is at most {days} days ahead, in seconds (not milliseconds)"
+            f" since 1970; it is {now:.0f} now",
+            "$.deadline_ts",
+            preview(body.deadline_ts),
+        )
 
 
 @attrs.frozen(kw_only=True)

@@ -213,6 +213,11 @@ class ControlState:
     """When the machine has something to do even if nothing happens."""
 
     @property
+    def is_idle(self) -> bool:
+        """Nothing is open and nothing has a deadline."""
+        return self.open is None and self.due == math.inf
+
+    @property
     def awaits_requests(self) -> bool:
         """An operation may wait for the end of a request."""
         return bool(self.prepares) or isinstance(self.holder, Retiring)

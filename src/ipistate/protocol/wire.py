@@ -42,6 +42,9 @@ VERIFY_MODE_HEADER: Final = "x-ng-checkpoint-verify"
 HINT_HEADER: Final = "x-ipistate-hint"
 """Says why a request has no session; the body's text is fixed."""
 
+TIME_HEADER: Final = "x-ipistate-time"
+"""Of the control plane's replies: the clock of deadlines, in seconds since the epoch."""
+
 KEY_HEADER: Final = "Idempotency-Key"
 """Names a call that is made at most once."""
 

@@ -11,7 +11,12 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 
 from ipistate.kernel import structure
-from ipistate.protocol import CHECKPOINT_PATH, OPERATIONS
+from ipistate.protocol import (
+    CHECKPOINT_PATH,
+    OPERATIONS,
+    TIME_HEADER,
+    check_deadline,
+)
 from ipistate.server.adapter.token import authorized
 from ipistate.server.bodies import count_ids, json_object
 from ipistate.server.live.shell import code_of
@@ -60,21 +65,27 @@ class ControlPlane:
 
     async def status(self, _: Request) -> Response:
         """Describe the participant; never waits."""
-        return json_reply(self._shell.status())
+        return self._timed(json_reply(self._shell.status()))
 
     def _operation(self, name: str, body: type[ControlBody]) -> Handler:
         async def operate(request: Request) -> Response:
             document = await json_object(request)
             count_ids(document, self._max_ids)
             operation = structure(document, body)
+            check_deadline(operation, self._shell.time())
             began = perf_counter()
             reply = await self._shell.operate(operation, request.receive)
             _note(name, operation, reply, perf_counter() - began)
             if reply is None:
                 raise ClientDisconnect
-            return json_reply(reply.document, reply.status)
+            return self._timed(json_reply(reply.document, reply.status))
 
         return operate
+
+    def _timed(self, response: Response) -> Response:
+        # A controller on a machine with another clock can then say deadlines in ours.
+        response.headers[TIME_HEADER] = f"{self._shell.time():.3f}"
+        return response
 
 
 def _note(name: str, body: ControlBody, reply: Reply | None, seconds: float) -> None:

@@ -41,6 +41,7 @@ from ipistate.protocol import (
     leave,
     participant_status,
 )
+from ipistate.server.live.clock import LeaseClock
 from ipistate.server.live.files import CarriedStates, CheckpointFiles
 from ipistate.server.live.sessions import Sessions, Uses
 from ipistate.server.live.waiting import Pending
@@ -82,7 +83,7 @@ class Shell:
         settings: What the operator has decided.
         observer: Is told what happens.
         clock: Seconds since the epoch.
-        steady: Seconds of a clock that is never set, for idle sessions.
+        steady: Seconds of a clock that is never set, for leases and idle sessions.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Shell:
         self._settings = settings
         self._states = CarriedStates.of(settings)
         self._observer = observer
-        self._clock = clock
+        self._clock = LeaseClock(clock, steady)
         self._uses = Uses(settings.idle_seconds or inf, steady)
         grace = settings.lease_grace_seconds
         self._participant = ParticipantState(
@@ -236,6 +237,10 @@ class Shell:
         """Describe the participant now (docs/reference/control-plane.md, section 2.8)."""
         return participant_status(self._participant)
 
+    def time(self) -> float:
+        """Return the time by which deadlines are measured, in seconds since the epoch."""
+        return self._clock()
+
     @property
     def waiting(self) -> int:
         """How many requests wait for a checkpoint to end."""
@@ -257,6 +262,10 @@ class Shell:
         participant, todo = handle(before, event, now)
         self._participant = participant
         if participant.control is not before.control:
+            if participant.control.is_idle:
+                self._clock.release()
+            else:
+                self._clock.hold()
             _note_phase(before, participant, now, todo)
             if participant.gate.is_open and not before.gate.is_open:
                 self._uses.restart()
