@@ -303,6 +303,62 @@ async def test_directories_stay_under_the_root(
     assert [root] == list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("below", ["gym", "gym/resources", "gym/resources/ipi"])
+async def test_b12_no_link_below_the_directory_leads_out(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    tmp_path: Path,
+    below: str,
+) -> None:
+    """What a participant makes in the directory is looked at as well."""
+    root, elsewhere = tmp_path / "root", tmp_path / "elsewhere"
+    link = root / "step-1" / below
+    link.parent.mkdir(parents=True)
+    elsewhere.mkdir()
+    link.symlink_to(elsewhere)
+    client = await seeded(connect, world, checkpoint_root=root)
+    refused = await committed(client, "step-1")
+
+    assert 422 == refused.status_code
+    assert "checkpoint root" in refused.json()["error"]["detail"]
+    assert [] == list(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "records"])
+async def test_b12_no_file_that_leads_out_is_read(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    tmp_path: Path,
+    name: str,
+) -> None:
+    """A restore takes neither manifest nor records from elsewhere."""
+    root = tmp_path / "root"
+    (root / "step-1").mkdir(parents=True)
+    before = await seeded(connect, world, checkpoint_root=root)
+    await committed(before, "step-1")
+    place = root / "step-1/gym/resources/ipi"
+    (file,) = place.glob(f"{name}*")
+    file.rename(tmp_path / file.name)
+    file.symlink_to(tmp_path / file.name)
+    after = await connect(checkpoint_root=root)
+    given: Any = {"checkpoint_dir": "step-1", "episode_ids": SCOPE}
+    refused = await after.control("restore", **given)
+
+    assert 422 == refused.status_code
+    assert "checkpoint root" in refused.json()["error"]["detail"]
+
+
+async def test_a16_a_refused_directory_binds_no_checkpoint(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any], tmp_path: Path
+) -> None:
+    """After a commit outside of the root the correct one is made."""
+    client = await seeded(connect, world, checkpoint_root=tmp_path)
+    refused = await committed(client, "/elsewhere")
+    reply = await client.control("commit", checkpoint_dir="step-1")
+
+    assert (422, 200) == (refused.status_code, reply.status_code)
+
+
 @pytest.mark.parametrize("absolute", [True, False])
 async def test_directories_under_the_root_are_made(
     connect: Callable[..., Awaitable[Client]],

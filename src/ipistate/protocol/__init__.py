@@ -65,7 +65,9 @@ from ipistate.protocol.operations import (
     MAX_IDS,
     OPERATIONS,
     Call,
+    CommitBody,
     ControlBody,
+    RestoreBody,
     check_deadline,
 )
 from ipistate.protocol.participant import (
@@ -135,6 +137,7 @@ __all__ = [
     "Action",
     "Admit",
     "Call",
+    "CommitBody",
     "ControlBody",
     "ControlCalled",
     "ControlDropped",
@@ -157,6 +160,7 @@ __all__ = [
     "RequestArrived",
     "RequestEnded",
     "Restorable",
+    "RestoreBody",
     "SessionRecord",
     "SessionsMade",
     "SetTimer",

@@ -89,12 +89,27 @@ class CheckpointDirectory:
     root: Path
     instance: str
     kind: str = KIND
+    within: Path | None = attrs.field(default=None, kw_only=True)
+    """Where no symbolic link may lead out of; None follows them anywhere."""
 
     def _path(self) -> Path:
         for name in (self.kind, self.instance):
             if SAFE_NAME.fullmatch(name) is None:
                 raise _invalid(f"{preview(name)} cannot name a participant")
-        return self.root / GYM / self.kind / self.instance
+        path = self.root / GYM / self.kind / self.instance
+        self._check_within(path)
+        return path
+
+    def _file(self, name: str) -> Path:
+        path = self._path() / name
+        self._check_within(path)
+        return path
+
+    def _check_within(self, path: Path) -> None:
+        if self.within is not None:
+            with _as_refusal():
+                if not path.resolve().is_relative_to(self.within.resolve()):
+                    raise _invalid(f"{path} leads out of the checkpoint root")
 
     def write(
         self, checkpoint_id: str, lines: Iterable[bytes], stop: StopFlag
@@ -131,7 +146,7 @@ class CheckpointDirectory:
         Raises:
             CheckpointError: ``invalid_checkpoint_state``, naming file and check.
         """
-        path = self._path() / MANIFEST
+        path = self._file(MANIFEST)
         with _as_refusal(MANIFEST):
             try:
                 data = _read_bytes(path)
@@ -146,7 +161,7 @@ class CheckpointDirectory:
             CheckpointError: ``invalid_checkpoint_state``: the file is not there.
         """
         with _as_refusal(manifest.records_file):
-            return (self._path() / manifest.records_file).stat().st_size
+            return self._file(manifest.records_file).stat().st_size
 
     def read(
         self, codec: StateCodec[Any], scope: Collection[EpisodeId] | None = None
@@ -162,7 +177,7 @@ class CheckpointDirectory:
         manifest = self.read_manifest()
         reading = _Reading(manifest, codec, None if scope is None else frozenset(scope))
         with _as_refusal(manifest.records_file):
-            with _opened(self._path() / manifest.records_file) as file:
+            with _opened(self._file(manifest.records_file)) as file:
                 for line in _lines(file):
                     reading.take(line)
             return Restorable(manifest, reading.finish())

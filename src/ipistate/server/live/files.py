@@ -114,6 +114,14 @@ class CheckpointFiles:
         self._encoded = EncodedStates(codec)
         self._stops: dict[int, StopFlag] = {}
 
+    def check(self, named: str) -> None:
+        """Look whether a directory may be used; it blocks, as every look at files does.
+
+        Raises:
+            CheckpointError: ``invalid_checkpoint_state``: it is not under the root.
+        """
+        self._directory(named)
+
     def task(self, action: Write | StopWrite | Read) -> Callable[[], Event]:
         """Return the work of an action; it blocks, and it raises nothing."""
         match action:
@@ -163,10 +171,10 @@ class CheckpointFiles:
         return ReadEnded(action.read, outcome)
 
     def _directory(self, named: str) -> CheckpointDirectory:
-        path = Path(named)
-        if self._root is not None:
-            path = _below(self._root, path)
-        return CheckpointDirectory(path, self._instance)
+        root, path = self._root, Path(named)
+        if root is not None:
+            path = _below(root, path)
+        return CheckpointDirectory(path, self._instance, within=root)
 
 
 class _Lines:

@@ -233,6 +233,15 @@ class Shell:
             if self._calls.pop(call.number, None) is not None:
                 self._feed(ControlDropped(call.number))
 
+    async def check_directory(self, named: str) -> None:
+        """Refuse a directory before a checkpoint is bound to it.
+
+        Raises:
+            CheckpointError: ``invalid_checkpoint_state``: it is not under the root.
+        """
+        if self._settings.checkpoint_root is not None:
+            await asyncio.to_thread(self._files.check, named)
+
     def status(self) -> JsonObject:
         """Describe the participant now (docs/reference/control-plane.md, section 2.8)."""
         return participant_status(self._participant)
