@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -216,10 +217,12 @@ async def test_nothing_is_swept_while_a_checkpoint_is_open(
     """And after the resume every session has its whole time again."""
     client = await idle()
     await client.seed(key="ipi-7")
-    await client.control("prepare")
+    far = time.time() + 4 * IDLE
+    await client.control("prepare", deadline_ts=far)
     clock.now += 3 * IDLE
     client.shell.sweep()
-    reply = await client.control("commit", checkpoint_dir=str(tmp_path))
+    given: Any = {"checkpoint_dir": str(tmp_path), "deadline_ts": far}
+    reply = await client.control("commit", **given)
     await client.control("resume")
     clock.now += IDLE - 1
     client.shell.sweep()
@@ -530,7 +533,9 @@ def test_the_store_makes_room_before_it_refuses() -> None:
     """Only what is new needs room; all of it or none."""
     worlds = dict.fromkeys("abc", Session(Environment.of({})))
     asked: list[str] = []
-    sessions = Sessions(lambda _: None, 2, partial(asked.append, "room"))
+    sessions = Sessions(
+        lambda _: None, lambda _: None, 2, partial(asked.append, "room")
+    )
     sessions.start({"a": worlds["a"], "b": worlds["b"]})
     sessions.start({"a": worlds["a"]})
     assert [] == asked

@@ -77,6 +77,36 @@ async def test_a_repeated_seed_gives_the_session_that_exists(
     assert "Changed." in record.text
 
 
+async def test_a14_a_repeated_seed_with_another_world_is_refused(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
+    """409: it is no repetition, and the session that runs stays as it is."""
+    client = await connect()
+    await client.post("/seed_session", json=native(world))
+    update = {"patient_id": "P-7742", "notes": "Changed."}
+    await client.post("/update_patient_chart", json=update)
+    refused = await client.post("/seed_session", json=native({**world, "x": 1}))
+    record = await client.post(CALL[0], json=CALL[1])
+
+    assert refused.status_code == 409
+    assert "another world" in refused.text
+    assert "Changed." in record.text
+
+
+async def test_a14_an_episode_has_one_native_session(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
+    """A second id for an episode that a prefix has bound is refused."""
+    client = await connect()
+    prefix = "/ng-rollout/ipi-7"
+    await client.post(f"{prefix}/seed_session", json=native(world))
+    client.cookies.clear()
+    refused = await client.post(f"{prefix}/seed_session", json=native(world, "rs-2"))
+
+    assert refused.status_code == 409
+    assert 1 == (await client.counts())["sessions"]
+
+
 async def test_an_id_belongs_to_one_episode(
     connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
 ) -> None:
@@ -120,7 +150,7 @@ async def test_a_foreign_close_closes_nothing(
     client.cookies.clear()
     foreign = await client.post("/close_session", json=closing(attempt=1))
     client.cookies.clear()
-    again = await client.post("/seed_session", json=native({}))
+    again = await client.post("/seed_session", json=native(world))
     record = await client.post(CALL[0], json=CALL[1])
     closed = await client.post("/close_session", json=closing())
     late = await client.post("/seed_session", json=native(world))
@@ -245,7 +275,7 @@ async def test_a_row_with_an_environment_is_a_row(
 )
 async def test_a_conflict_has_a_code(attempt: int, closed: bool, code: str) -> None:
     """The store refuses in its own terms; the status is the edge's matter."""
-    sessions, world = Sessions(lambda _: None), Environment.of({})
+    sessions, world = Sessions(lambda _: None, lambda _: None), Environment.of({})
     owned, asked = (
         NativeSession(
             resources_session_id="rs-1", episode_id=EpisodeId("ipi-7", number)

@@ -60,6 +60,18 @@ _INSTEAD: Final = {
             "as the reference signs them, and are interchangeable with its own.",
         ),
     ),
+    "allowed_hosts": (
+        click.option(
+            "--allowed-host",
+            "allowed_hosts",
+            multiple=True,
+            metavar="HOST",
+            callback=lambda _ctx, _option, hosts: hosts or None,
+            help="A name or an address, without port, that requests may have as their "
+            "Host; may be repeated, and * allows any. Without it a loopback address "
+            "allows loopback names only, and any other allows all.",
+        ),
+    ),
     "tools": (
         tools_option(
             "--strict-arguments",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
@@ -21,7 +19,9 @@ from ipistate.server.adapter.prefix import PrefixLayer
 from ipistate.server.adapter.token import TokenLayer
 from ipistate.server.bodies import BodyLimitLayer
 from ipistate.server.extension.routes import Extension
+from ipistate.server.live.lifespan import lifespan_of
 from ipistate.server.live.shell import Shell
+from ipistate.server.operating.hosts import HostLayer
 from ipistate.server.operating.observer import Observer
 from ipistate.server.operating.settings import ServerSettings
 from ipistate.server.replies import ANSWERED, Answers
@@ -29,15 +29,12 @@ from ipistate.tools import call_tool
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Callable
 
     from starlette.routing import Route
 
 _DETAILED: Final = (400, 404, 405)
 """Statuses of the framework whose replies have its JSON form."""
-_SHORTEST_PAUSE: Final = 0.1
-"""Seconds between two sweeps, however short the idle time is."""
 
 
 def create_app(
@@ -59,7 +56,7 @@ def create_app(
     """
     settings = settings or ServerSettings()
     observer = _observer(settings)
-    answers = Answers(observer)
+    answers = Answers(observer, hints=not settings.hardened)
     run = observer.counting(call_tool)
     shell = Shell(settings, observer, clock, steady)
     secret = str(settings.cookie_secret or settings.cookie_name)
@@ -73,6 +70,7 @@ def create_app(
             _exact(one) for one in (*data.routes(), *guarded, *observer.routes(shell))
         ],
         middleware=[
+            *_hosts(settings, observer),
             Middleware(
                 ToolCallLayer,
                 shell=shell,
@@ -84,11 +82,18 @@ def create_app(
             *_layers(settings, shell, observer, cookie, guarded),
         ],
         exception_handlers=dict.fromkeys((*_DETAILED, *ANSWERED, Exception), answers),
-        lifespan=_lifespan(observer, shell, settings.idle_seconds),
+        lifespan=lifespan_of(observer, shell, settings.idle_seconds),
     )
     app.router.redirect_slashes = False
     app.state.shell = shell
     return app
+
+
+def _hosts(settings: ServerSettings, observer: Observer) -> list[Middleware]:
+    hosts = settings.allowed_hosts
+    if hosts is None or "*" in hosts:
+        return []
+    return [Middleware(HostLayer, hosts=hosts, observer=observer)]
 
 
 def _exact(route: Route) -> Route:
@@ -124,26 +129,3 @@ def _layers(
         guard = Middleware(TokenLayer, token=token, routes=guarded, observer=observer)
         layers.insert(2, guard)
     return layers
-
-
-def _lifespan(
-    observer: Observer, shell: Shell, idle_seconds: float | None
-) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        with observer.watching():
-            if idle_seconds is None:
-                yield
-                return
-            pause = max(idle_seconds / 4, _SHORTEST_PAUSE)
-            sweeping = asyncio.ensure_future(_sweeping(shell, pause))
-            yield
-            sweeping.cancel()
-
-    return lifespan
-
-
-async def _sweeping(shell: Shell, pause: float) -> None:
-    while True:
-        await asyncio.sleep(pause)
-        shell.sweep()

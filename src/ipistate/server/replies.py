@@ -148,10 +148,12 @@ class Answers:
 
     Args:
         observer: Is told the codes of refusals.
+        hints: Whether replies say why a request has no session.
     """
 
-    def __init__(self, observer: Observer) -> None:
+    def __init__(self, observer: Observer, *, hints: bool = True) -> None:
         self._observer = observer
+        self._hints = hints
 
     async def __call__(self, _: Request, error: Exception) -> Response:
         return self.to(error)
@@ -160,4 +162,7 @@ class Answers:
         """Return the reply to an error."""
         if isinstance(error, _COUNTED):
             self._observer.refused(error.code)
-        return answer(error)
+        reply = answer(error)
+        if not self._hints and HINT_HEADER in reply.headers:
+            del reply.headers[HINT_HEADER]
+        return reply

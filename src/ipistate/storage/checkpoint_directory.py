@@ -91,6 +91,8 @@ class CheckpointDirectory:
     kind: str = KIND
     within: Path | None = attrs.field(default=None, kw_only=True)
     """Where no symbolic link may lead out of; None follows them anywhere."""
+    follow_links: bool = attrs.field(default=True, kw_only=True)
+    """Whether there may be symbolic links below ``root`` at all."""
 
     def _path(self) -> Path:
         for name in (self.kind, self.instance):
@@ -106,10 +108,14 @@ class CheckpointDirectory:
         return path
 
     def _check_within(self, path: Path) -> None:
-        if self.within is not None:
-            with _as_refusal():
-                if not path.resolve().is_relative_to(self.within.resolve()):
-                    raise _invalid(f"{path} leads out of the checkpoint root")
+        if self.within is None and self.follow_links:
+            return
+        with _as_refusal():
+            real, root = path.resolve(), self.root.resolve()
+            if self.within and not real.is_relative_to(self.within.resolve()):
+                raise _invalid(f"{path} leads out of the checkpoint root")
+            if not self.follow_links and real != root / path.relative_to(self.root):
+                raise _invalid(f"{path} is reached by a symbolic link")
 
     def write(
         self, checkpoint_id: str, lines: Iterable[bytes], stop: StopFlag

@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING, Final
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 
-from ipistate.errors import CheckpointError
 from ipistate.kernel import structure
 from ipistate.protocol import (
     CHECKPOINT_PATH,
     OPERATIONS,
     TIME_HEADER,
-    CommitBody,
-    RestoreBody,
     check_deadline,
 )
 from ipistate.server.adapter.token import authorized
 from ipistate.server.bodies import count_ids, json_object
 from ipistate.server.live.shell import code_of
-from ipistate.server.replies import json_reply, refused
+from ipistate.server.replies import json_reply
 
 
 if TYPE_CHECKING:
@@ -76,11 +73,6 @@ class ControlPlane:
             count_ids(document, self._max_ids)
             operation = structure(document, body)
             check_deadline(operation, self._shell.time())
-            if isinstance(operation, CommitBody | RestoreBody):
-                try:
-                    await self._shell.check_directory(operation.checkpoint_dir)
-                except CheckpointError as error:
-                    return self._timed(refused(error.code, error.message))
             began = perf_counter()
             reply = await self._shell.operate(operation, request.receive)
             _note(name, operation, reply, perf_counter() - began)

@@ -50,8 +50,13 @@ class GateLayer:
         if scope["method"] in {"GET", "HEAD"}:
             await self._app(scope, receive, send)
             return
+        path, episode = scope["path"], scope["episode"]
         session_id = scope["session"][SESSION_MEMBER]
-        passage = self._shell.arrive(scope["path"], session_id, scope["episode"])
+        objection = self._shell.prefixes.objection(path, session_id, episode)
+        if objection is not None:
+            await refused(*objection)(scope, receive, send)
+            return
+        passage = self._shell.arrive(path, session_id, episode)
         scope[PASSAGE] = passage
         try:
             receive = await self._shell.answered(passage, receive)
@@ -60,6 +65,8 @@ class GateLayer:
                 reply = refused(answer.code, answer.detail, answer.status)
                 await reply(scope, receive, send)
             elif answer is not None:
+                # While it waited, the same seed may have come and gone before it.
+                self._find_session(scope)
                 await self._app(scope, receive, self._ending(scope, passage, send))
         finally:
             # After any failure the request is over: one that stayed counted would
@@ -67,12 +74,10 @@ class GateLayer:
             self._shell.end(passage, None, scope["session"][SESSION_MEMBER])
 
     def _find_session(self, scope: Scope) -> None:
-        # Some clients keep no cookies for bare addresses; the prefix names a session too.
-        episode = scope["episode"]
-        if scope["session_is_new"] and episode and scope["path"] != SEED_PATH:
-            session_id = self._shell.session_of(episode)
-            if session_id is not None:
-                scope["session"][SESSION_MEMBER] = session_id
+        path, episode, is_new = scope["path"], scope["episode"], scope["session_is_new"]
+        found = self._shell.prefixes.session(path, episode, is_new=is_new)
+        if found is not None:
+            scope["session"][SESSION_MEMBER] = found
 
     def _ending(self, scope: Scope, passage: Passage, send: Send) -> Send:
         headers = self._seed_headers if scope["path"] == SEED_PATH else []

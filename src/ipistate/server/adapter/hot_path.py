@@ -79,7 +79,7 @@ class ToolCallLayer:
         session_id = session.get(SESSION_MEMBER, "")
         is_new, lost = not is_session_id(session_id), False
         if is_new:
-            found = None if episode is None else self._shell.session_of(episode)
+            found = self._shell.prefixes.session(f"/{name}", episode, is_new=True)
             lost = not (session or found) and self._cookie.stands_in(scope)
             session_id = session[SESSION_MEMBER] = found or str(uuid4())
         number = self._shell.enter(f"/{name}", session_id, episode)

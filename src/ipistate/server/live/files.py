@@ -6,6 +6,7 @@ That is done in threads, and its outcome is always an event.
 from __future__ import annotations
 
 import logging
+import os
 
 from functools import partial
 from pathlib import Path
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SHOWN: Final = 200
+_INVALID: Final = "invalid_checkpoint_state"
 
 _log: Final = logging.getLogger("ipistate.server.files")
 
@@ -94,6 +96,7 @@ class CheckpointFiles:
         instance: The participant's name in a checkpoint.
         codec: How states become JSON.
         root: What every directory must be under; None allows any.
+        follow_links: Whether there may be symbolic links below the root.
         observer: Is told of seconds and bytes.
     """
 
@@ -106,7 +109,10 @@ class CheckpointFiles:
         codec: StateCodec[Any],
         root: Path | None,
         observer: Observer,
+        *,
+        follow_links: bool = True,
     ) -> None:
+        self._follow_links = follow_links
         self._instance = instance
         self._codec = codec
         self._root = root
@@ -171,10 +177,12 @@ class CheckpointFiles:
         return ReadEnded(action.read, outcome)
 
     def _directory(self, named: str) -> CheckpointDirectory:
-        root, path = self._root, Path(named)
+        root, path, follow = self._root, Path(named), self._follow_links
         if root is not None:
-            path = _below(root, path)
-        return CheckpointDirectory(path, self._instance, within=root)
+            path = _below(root, path, follow)
+        return CheckpointDirectory(
+            path, self._instance, within=root, follow_links=follow
+        )
 
 
 class _Lines:
@@ -221,17 +229,18 @@ def _stop(write: int, stop: StopFlag) -> Event:
     return WriteStopped(write)
 
 
-def _below(root: Path, path: Path) -> Path:
+def _below(root: Path, path: Path, follow_links: bool) -> Path:  # noqa: FBT001 - one of an operator's choices
     # Symbolic links are followed first, so none of them leads out.
     try:
+        root = root.resolve()
         resolved = (root / path).resolve()
-        if resolved.is_relative_to(root.resolve()):
+        if not follow_links and resolved != Path(os.path.normpath(root / path)):
+            raise CheckpointError(_INVALID, "checkpoint_dir has a symbolic link in it")
+        if resolved.is_relative_to(root):
             return resolved
     except (OSError, RuntimeError, ValueError):
         pass  # a path that the system cannot even be asked for
-    raise CheckpointError(
-        "invalid_checkpoint_state", "checkpoint_dir is not under the checkpoint root"
-    )
+    raise CheckpointError(_INVALID, "checkpoint_dir is not under the checkpoint root")
 
 
 def _outcome(work: Callable[[], T]) -> T | CheckpointError:
@@ -242,4 +251,4 @@ def _outcome(work: Callable[[], T]) -> T | CheckpointError:
     except Exception as error:  # noqa: BLE001 - the machine must hear of any end
         _log.exception("work on checkpoint files failed")
         text = f"{type(error).__name__}: {error}"
-        return CheckpointError("invalid_checkpoint_state", text)
+        return CheckpointError(_INVALID, text)

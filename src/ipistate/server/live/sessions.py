@@ -9,12 +9,14 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from ipistate.errors import IpiStateError
+from ipistate.kernel import identical
 from ipistate.server.live.recent import Recent
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from ipistate.kernel import Environment
     from ipistate.protocol import EpisodeId
     from ipistate.server.live.seeds import NativeSession
     from ipistate.sessions import Session
@@ -55,6 +57,7 @@ class Sessions:
 
     Args:
         bound: Which episode a checkpointed session belongs to, if any.
+        session_of: The one session of an episode, if there is one.
         limit: How many sessions there may be.
         make_room: Is called when there are too many, and may drop some.
     """
@@ -62,14 +65,16 @@ class Sessions:
     def __init__(
         self,
         bound: Callable[[str], EpisodeId | None],
+        session_of: Callable[[EpisodeId], str | None],
         limit: float = inf,
         make_room: Callable[[], None] = _nothing,
     ) -> None:
         self._bound = bound
+        self._session_of = session_of
         self._limit = limit
         self._make_room = make_room
         self._states: dict[str, Session] = {}
-        self._opened: dict[str, EpisodeId] = {}
+        self._opened: dict[str, tuple[EpisodeId, Environment]] = {}
         self._closed: Recent[bool] = Recent(CLOSED_BYTES)
         self._swept: Recent[bool] = Recent(CLOSED_BYTES)
 
@@ -158,19 +163,31 @@ class Sessions:
 
         Raises:
             SessionConflictError: ``session_closed``: the id was closed;
-                ``session_taken``: it is another episode's.
+                ``session_taken``: it is another episode's, or the episode has another
+                session; ``seed_conflict``: it was started with another world.
             SessionsFullError: ``too_many_sessions``.
         """
-        name = native.resources_session_id
+        name, episode = native.resources_session_id, native.episode_id
         if name.encode() in self._closed:
             message = f"resources session {name} is closed"
             raise SessionConflictError("session_closed", message)
+        if self._session_of(episode) not in {None, name}:
+            message = f"episode {episode.capture_key} has another session"
+            raise SessionConflictError("session_taken", message)
         if name not in self:
             self.start({name: state})
-            self._opened[name] = native.episode_id
+            self._opened[name] = episode, state.environment
         elif not self._owns(native):
             message = f"resources session {name} is another episode's"
             raise SessionConflictError("session_taken", message)
+        elif not self._began_as(name, state.environment):
+            message = f"resources session {name} was started with another world"
+            raise SessionConflictError("seed_conflict", message)
+
+    def _began_as(self, name: str, world: Environment) -> bool:
+        # What a restored session began with is not known.
+        _, began = self._opened.get(name, (None, world))
+        return identical(began.document, world.document)
 
     def close(self, native: NativeSession, session_id: str) -> str:
         """End a session and never open its native id again.
@@ -193,7 +210,7 @@ class Sessions:
 
     def _owns(self, native: NativeSession) -> bool:
         name = native.resources_session_id
-        episode = self._bound(name) or self._opened.get(name)
+        episode = self._bound(name) or self._opened.get(name, (None,))[0]
         return name in self and episode == native.episode_id
 
 

@@ -10,9 +10,12 @@ from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from ipistate.errors import CheckpointError
 from ipistate.protocol import (
+    STATUS_OF,
     Action,
     Admit,
+    CommitBody,
     ControlCalled,
     ControlDropped,
     Event,
@@ -29,6 +32,7 @@ from ipistate.protocol import (
     Reply,
     RequestArrived,
     RequestEnded,
+    RestoreBody,
     SessionsMade,
     SetTimer,
     Settings,
@@ -40,9 +44,11 @@ from ipistate.protocol import (
     handle,
     leave,
     participant_status,
+    refusal,
 )
 from ipistate.server.live.clock import LeaseClock
 from ipistate.server.live.files import CarriedStates, CheckpointFiles
+from ipistate.server.live.prefixes import Prefixes
 from ipistate.server.live.sessions import Sessions, Uses
 from ipistate.server.live.waiting import Pending
 from ipistate.server.operating.observer import Observer, WorkStage
@@ -94,8 +100,12 @@ class Shell:
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self.sessions: Sessions = Sessions(
-            self.episode_of, settings.max_sessions or inf, self.sweep
+            self.episode_of,
+            self.session_of,
+            settings.max_sessions or inf,
+            self.sweep,
         )
+        self.prefixes = Prefixes(settings, observer, self.session_of, self.episode_of)
         self._settings = settings
         self._states = CarriedStates.of(settings)
         self._observer = observer
@@ -114,6 +124,7 @@ class Shell:
             self._states.codec,
             settings.checkpoint_root,
             observer,
+            follow_links=not settings.hardened,
         )
         self._timer: asyncio.TimerHandle | None = None
 
@@ -159,7 +170,7 @@ class Shell:
         self, path: str, session_id: str, episode: EpisodeId | None
     ) -> int | None:
         """Let a request in at once and number it; None if it has to ask at the gate."""
-        if self._waking:
+        if self._waking or self.prefixes.is_foreign(session_id, episode):
             # What waited at the gate is let in, but did not run yet; it goes first.
             return None
         number = next(self._numbers)
@@ -221,7 +232,20 @@ class Shell:
     # The control plane
 
     async def operate(self, body: ControlBody, receive: Receive) -> Reply | None:
-        """Make a control call; None if the caller went away before the reply."""
+        """Make a control call; None if the caller went away before the reply.
+
+        A directory that is not under the root is refused at once: the machine would
+        bind the checkpoint to it.
+        """
+        if (
+            isinstance(body, CommitBody | RestoreBody)
+            and self._settings.checkpoint_root
+        ):
+            try:
+                await asyncio.to_thread(self._files.check, body.checkpoint_dir)
+            except CheckpointError as error:
+                document = refusal(error.code, error.message)
+                return Reply(next(self._numbers), STATUS_OF[error.code], document)
         call: Pending[Reply] = Pending(next(self._numbers))
         self._calls[call.number] = call
         self._feed(ControlCalled(call.number, body))
@@ -232,15 +256,6 @@ class Shell:
         finally:
             if self._calls.pop(call.number, None) is not None:
                 self._feed(ControlDropped(call.number))
-
-    async def check_directory(self, named: str) -> None:
-        """Refuse a directory before a checkpoint is bound to it.
-
-        Raises:
-            CheckpointError: ``invalid_checkpoint_state``: it is not under the root.
-        """
-        if self._settings.checkpoint_root is not None:
-            await asyncio.to_thread(self._files.check, named)
 
     def status(self) -> JsonObject:
         """Describe the participant now (docs/reference/control-plane.md, section 2.8)."""

@@ -65,9 +65,14 @@ class Metrics(Observer):
             ["code"],
             registry=registry,
         )
+        self._foreign = Counter(
+            "ipistate_foreign_prefixes",
+            "Requests whose rollout prefix and cookie are of different rollouts.",
+            registry=registry,
+        )
         self._swept = Counter(
             "ipistate_sessions_swept",
-            "Sessions that were freed because nobody used them.",
+            "Sessions that were freed because they were unused.",
             registry=registry,
         )
         self._seconds = Histogram(
@@ -125,6 +130,9 @@ class Metrics(Observer):
 
     def refused(self, code: str) -> None:
         self._refusals.labels(code).inc()
+
+    def foreign(self) -> None:
+        self._foreign.inc()
 
     def swept(self, sessions: int) -> None:
         self._swept.inc(sessions)

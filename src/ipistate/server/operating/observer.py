@@ -69,6 +69,9 @@ class Observer:
     def refused(self, code: str) -> None:
         """Note a refusal."""
 
+    def foreign(self) -> None:
+        """Note that a request's prefix and its cookie are of different rollouts."""
+
     def swept(self, sessions: int) -> None:
         """Note that idle sessions have been freed."""
 

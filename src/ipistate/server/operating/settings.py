@@ -84,6 +84,11 @@ def _check_tools(_: object, __: object, tools: Mapping[str, Tool]) -> None:
             raise ValueError(f"no tool can be called {name!r}: it could not be reached")
 
 
+def _check_hosts(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if value is not None and not value:
+        raise ValueError(f"{field.name} has at least one host, or is None")
+
+
 @attrs.frozen
 class SettingDescription:
     """What a setting decides, in the manual and in the help of the command line."""
@@ -224,11 +229,60 @@ class ServerSettings:
         "--metrics",
     )
 
+    require_private_secret: bool = _setting(
+        False,
+        "Do not start without a private secret for cookies.",
+        "--require-private-secret",
+    )
+    cookies_only: bool = _setting(
+        False,
+        "Find a session by its signed cookie alone. Otherwise a rollout prefix names "
+        "one, too, for clients that keep no cookies.",
+        "--cookies-only",
+    )
+    strict_episodes: bool = _setting(
+        False,
+        "Refuse a request whose rollout prefix and whose cookie belong to different "
+        "rollouts (409). Otherwise the cookie counts, and the metrics count them.",
+        "--strict-episodes",
+    )
+    allowed_hosts: tuple[str, ...] | None = _setting(
+        None,
+        "A name or an address, without port, that requests may have as their Host; may "
+        "be repeated. On a loopback address only loopback names are allowed without it, "
+        "elsewhere any.",
+        check=_check_hosts,
+    )
+    hardened: bool = _setting(
+        False,
+        "For a network that others share: a private secret is required, cookies only, "
+        "strict episodes, hosts checked, no symbolic links below the checkpoint root, "
+        "which is required with a token, and no hints in replies.",
+        "--hardened",
+    )
+
     def __attrs_post_init__(self) -> None:
+        if self.cookie_secret is None and (
+            self.hardened or self.require_private_secret
+        ):
+            message = "a private secret for cookies is required and there is none"
+            raise ValueError(message)
+        if self.hardened and self.checkpoint_token and self.checkpoint_root is None:
+            raise ValueError("a hardened server with a token needs a checkpoint root")
         if self.extension and self.checkpoint_token is None:
             raise ValueError("the extension needs a checkpoint token")
         if self.checkpoint_state_version != 1 and not self.extension:
             raise ValueError("checkpoints with histories need the extension")
+
+    @property
+    def finds_by_prefix(self) -> bool:
+        """Whether a rollout prefix names a session for a request without a cookie."""
+        return not (self.cookies_only or self.hardened)
+
+    @property
+    def refuses_foreign_prefixes(self) -> bool:
+        """Whether prefix and cookie of a request have to be of one rollout."""
+        return self.strict_episodes or self.hardened
 
     @property
     def cookie_name(self) -> str:
