@@ -20,7 +20,8 @@ from ipistate.protocol.events import (
     RequestEnded,
     SessionsMade,
 )
-from ipistate.protocol.session_registry import SessionRegistry, is_among
+from ipistate.protocol.retired_attempts import is_among
+from ipistate.protocol.session_registry import SessionRegistry
 from ipistate.protocol.waiting_requests import WaitingRequests
 from ipistate.protocol.wire import CLOSE_PATH, SEED_PATH, VERIFY_PATH
 
@@ -111,7 +112,7 @@ class Gate:
         """Bind what a request makes; if one of it is too late, refuse the request."""
         if event.request not in self.admitted:
             return self
-        if not any(map(self.bindings.covers, event.sessions.values())):
+        if not any(map(self.bindings.retired.covers, event.sessions.values())):
             return attrs.evolve(self, bindings=self.bindings.bound(event.sessions))
         _refuse(event.request, "one of these attempts has been retired", emit)
         return attrs.evolve(self, admitted=self.admitted.removed(event.request))

@@ -261,10 +261,10 @@ def participant_status(participant: ParticipantState) -> JsonObject:
             "lease_expires_at": (
                 None if checkpoint is None else checkpoint.lease_expires_at
             ),
-            "retired_rollouts": len(bindings.marks),
+            "retired_rollouts": len(bindings.retired.marks),
             "report": participant.gate.report().to_document(),
             "mode": MODE,
             "verify": VERIFY,
-            "retired_sessions": len(bindings.retired),
+            "retired_sessions": len(bindings.retired.sessions),
         }
     )

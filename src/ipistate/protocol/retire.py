@@ -14,7 +14,7 @@ from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import Free, Reply
 from ipistate.protocol.fencing import is_late, is_refused, refuse, with_lease
 from ipistate.protocol.participant import ParticipantState, Retiring
-from ipistate.protocol.session_registry import highest
+from ipistate.protocol.retired_attempts import highest
 
 
 if TYPE_CHECKING:
@@ -107,11 +107,11 @@ def forget(
     if is_late(called, "forget", now, emit):
         return participant
     gate, rollouts = participant.gate, frozenset(body.rollout_ids)
-    marks = gate.bindings.marks
+    marks = gate.bindings.retired.marks
     attempts = {rollout: marks[rollout] for rollout in rollouts & marks.keys()}
     if gate.bindings.leaving_of(attempts) or gate.is_seeding(attempts):
         detail = "sessions of a retired attempt are not freed yet; retire it again"
         refuse(called.call, "retire_incomplete", detail, emit)
         return participant
     emit(Reply(called.call, 200, JsonObject({"forgotten": sorted(rollouts)})))
-    return _with_bindings(participant, gate.bindings.unmarked(rollouts))
+    return _with_bindings(participant, gate.bindings.forgotten(rollouts))
