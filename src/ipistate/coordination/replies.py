@@ -26,7 +26,7 @@ def episodes_of(keys: Collection[str]) -> tuple[EpisodeId, ...]:
     """Read capture keys.
 
     Raises:
-        SchemaError: ``invalid_rollout_id``: one of them is none.
+        SchemaError: ``invalid_rollout_id``: one of them is not a capture key.
     """
     return tuple(map(EpisodeId.from_capture_key, keys))
 

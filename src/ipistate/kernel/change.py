@@ -24,7 +24,7 @@ _SIGNS: Final = {"add": "+", "remove": "-", "replace": "~"}
 
 @attrs.frozen
 class Change:
-    """One operation of JSON Patch (RFC 6902), and what it does away with."""
+    """One operation of JSON Patch (RFC 6902), and the value that it removes."""
 
     op: Op
     path: Path
@@ -58,7 +58,7 @@ class Change:
 
 
 def _first_difference(old: JsonValue, new: JsonValue) -> int:
-    # Where to begin to show two long texts, so that one sees what they differ in.
+    # Where to begin to show two long texts, so that the difference is visible.
     if not isinstance(old, str) or not isinstance(new, str):
         return 0
     shorter = min(len(old), len(new))

@@ -37,7 +37,7 @@ def is_array(value: Any) -> TypeGuard[list[Any]]:
 
 
 def whole_text(text: str) -> str:
-    """Join a high and a low surrogate that stand together into their one character.
+    """Join a high and a low surrogate that are adjacent into their one character.
 
     Written as JSON they are that character, so keeping them apart would not survive
     storage. Unpaired surrogates stay.

@@ -99,7 +99,7 @@ def exported(
     if opened is None or cut is None:
         return participant
     # A session without a state could not be restored, and a commit that failed for it
-    # would fail for ever.
+    # would fail at every retry.
     gate, states = participant.gate, event.states
     records = tuple(
         SessionRecord(gate.sessions[session], session, states[session])
@@ -140,7 +140,7 @@ def _awaited(
 
 
 def freed(participant: ParticipantState, event: Freed, emit: Emit) -> ParticipantState:
-    """Go on without the deleted sessions; the same attempts may be seeded afresh."""
+    """Go on without the deleted sessions; the same attempts may be seeded again."""
     opened = participant.control.open
     if opened is None or opened.cut is None or opened.cut.removal != event.removal:
         return participant

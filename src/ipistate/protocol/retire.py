@@ -100,7 +100,7 @@ def forget(
     now: float,
     emit: Emit,
 ) -> ParticipantState:
-    """Lift the marks of these rollouts, or none of them."""
+    """Forget these rollouts, or refuse the call and forget none of them."""
     if is_refused(participant, called, emit):
         return participant
     participant = with_lease(participant, body)

@@ -143,7 +143,7 @@ class SessionRegistry:
     def removed_by(self, removal: int) -> tuple[str, ...]:
         """Name the sessions that a removal has freed.
 
-        One that was bound anew meanwhile is not the one that was freed.
+        One that was bound again meanwhile is not the one that was freed.
         """
         return tuple(s for s, number in self.leaving.items() if number == removal)
 

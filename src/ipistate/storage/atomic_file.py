@@ -57,7 +57,7 @@ class AtomicFile:
         self._file.close()  # some file systems report only now that a write was lost
         self._partial.replace(self._whole)
         # Where others own the directory it may be closed to us. The file has its name
-        # all the same, and only a crash of the whole machine could take it away.
+        # all the same, and only a crash of the whole machine could lose that.
         with suppress(PermissionError):
             sync_directory(self._whole.parent)
 

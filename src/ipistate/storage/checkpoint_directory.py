@@ -1,4 +1,4 @@
-"""Checkpoint directories: the only file I/O of the package's kernel.
+"""Checkpoint directories: how a participant's part is written, published and read.
 
 A directory either has a manifest and then a complete, synced records file beside it that
 never changes, or it has no manifest and is no checkpoint (docs/reference/control-plane.md, section 4).
@@ -272,7 +272,7 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    # Of a file that grows one byte too many is read, and the digest tells.
+    # Of a file that grows meanwhile one byte too many is read, and its digest is wrong.
     rest = os.fstat(file.fileno()).st_size + 1
     while line := file.readline(rest):
         rest -= len(line)

@@ -48,7 +48,7 @@ class Shipment(Row):
 
 @attrs.frozen(kw_only=True)
 class CustomsDeclaration(Row):
-    """A row of ``customs_declarations``; its member order tells created from updated."""
+    """A row of ``customs_declarations``; created and updated ones differ in order."""
 
     declaration_id: str
     shipment_id: str

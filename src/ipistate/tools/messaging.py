@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def current_sender(world: JsonObject, fallback: str) -> JsonValue:
-    """Name who sends: the current user's e-mail if truthy, else the name as it is."""
+    """Name the sender: the current user's e-mail if truthy, else the name as it is."""
     user = world.get("current_user", EMPTY_OBJECT)
     return field(user, "email") or field(user, "name", fallback)
 

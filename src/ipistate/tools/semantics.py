@@ -44,7 +44,7 @@ class Absent:
 
 ABSENT: Final = Absent()
 
-# Tuples, because a union of types is made anew wherever it is written.
+# Tuples, because a union of types is made again wherever it is written.
 _CONTAINERS: Final = (list, dict)
 _ITERABLE: Final = (list, str, dict)
 _NUMBER: Final = (int, float)
