@@ -31,7 +31,7 @@ from ipistate.protocol import (
     read_record,
 )
 from ipistate.sessions import SharingCodec
-from ipistate.storage.atomic_file import sync_directory
+from ipistate.storage.atomic_file import sync_and_close, sync_directory
 
 
 if TYPE_CHECKING:
@@ -315,14 +315,8 @@ def _write_lines(
         file.write(line)
         digest.update(line)
         count += 1
-    _finish(file)
+    sync_and_close(file)
     return digest.hexdigest(), count
-
-
-def _finish(file: IO[bytes]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-    file.close()  # some file systems report only now that a write was lost
 
 
 def _publish(path: Path, temporary: Path, manifest: Manifest) -> None:
@@ -333,7 +327,7 @@ def _publish(path: Path, temporary: Path, manifest: Manifest) -> None:
     sync_directory(path)
     with _temporary(path, ".manifest.json.") as (name, file):
         file.write(manifest.to_json())
-        _finish(file)
+        sync_and_close(file)
         try:
             os.link(name, path / MANIFEST)
         except FileExistsError:

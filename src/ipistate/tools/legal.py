@@ -7,6 +7,7 @@ from typing import Final
 import attrs
 
 from ipistate.kernel import EMPTY_ARRAY, JsonObject, JsonValue
+from ipistate.tools.arguments import given
 from ipistate.tools.filters import ci, eq, eq_given, select, since, sub, until
 from ipistate.tools.registry import tool
 from ipistate.tools.row import Records, Row
@@ -14,7 +15,6 @@ from ipistate.tools.semantics import contains, multiply, text, walk
 from ipistate.tools.world import (
     Change,
     create,
-    given,
     look_up,
     record,
     table,

@@ -7,6 +7,7 @@ from typing import Final
 import attrs
 
 from ipistate.kernel import JsonObject, JsonValue
+from ipistate.tools.arguments import given
 from ipistate.tools.filters import eq, select
 from ipistate.tools.messaging import current_sender, entries
 from ipistate.tools.registry import tool
@@ -25,7 +26,6 @@ from ipistate.tools.world import (
     assign,
     create,
     enlist,
-    given,
     look_up,
     put_back,
     record,

@@ -12,10 +12,11 @@ from ipistate.kernel import (
     derive_id,
     trusted_array,
 )
+from ipistate.tools.arguments import given
 from ipistate.tools.filters import Test, ci_field_first, eq, eq_given, select
 from ipistate.tools.registry import tool
 from ipistate.tools.semantics import field, iterate, text
-from ipistate.tools.world import Change, append, given, place, record, with_collection
+from ipistate.tools.world import Change, append, place, record, with_collection
 
 
 if TYPE_CHECKING:
