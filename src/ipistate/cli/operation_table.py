@@ -26,7 +26,7 @@ LISTED: Final = ("blockers", "restarts")
 
 @attrs.frozen(kw_only=True)
 class OperationSummary:
-    """What is shown of an operation: a row for each answer, and members for them all."""
+    """What an operation shows: a row for each answer, and members for them all."""
 
     answers: Sequence[ParticipantAnswer[Any]] = ()
     columns: Mapping[str, Callable[[Any], object]] = MappingProxyType({})

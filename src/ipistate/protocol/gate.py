@@ -109,7 +109,7 @@ class Gate:
         )
 
     def make(self, event: SessionsMade, emit: Emit) -> Gate:
-        """Bind the sessions that a request makes; refuse it if an attempt is retired."""
+        """Bind what a request makes, or refuse it if one of its attempts is retired."""
         if event.request not in self.admitted:
             return self
         if not any(map(self.bindings.retired.covers, event.sessions.values())):

@@ -107,11 +107,12 @@ def forget(
     if is_late(called, "forget", now, emit):
         return participant
     gate, rollouts = participant.gate, frozenset(body.rollout_ids)
-    marks = gate.bindings.retired.marks
-    attempts = {rollout: marks[rollout] for rollout in rollouts & marks.keys()}
+    retired = gate.bindings.retired
+    attempts = {r: a for r, a in retired.marks.items() if r in rollouts}
     if gate.bindings.leaving_of(attempts) or gate.is_seeding(attempts):
         detail = "sessions of a retired attempt are not freed yet; retire it again"
         refuse(called.call, "retire_incomplete", detail, emit)
         return participant
     emit(Reply(called.call, 200, JsonObject({"forgotten": sorted(rollouts)})))
-    return _with_bindings(participant, gate.bindings.forgotten(rollouts))
+    bindings = attrs.evolve(gate.bindings, retired=retired.forgotten(rollouts))
+    return _with_bindings(participant, bindings)

@@ -47,8 +47,8 @@ class RetiredAttempts:
 
     def refuses(self, session: str, named: EpisodeId | None) -> bool:
         """Tell whether a request for a session, as part of an episode, is too late."""
-        # The session counts by itself: a request without the episode's prefix would
-        # get past the marks.
+        # The session counts by itself: a request may come without its episode's name,
+        # and the marks would not see it.
         return session in self.sessions or (named is not None and self.covers(named))
 
     def marked(self, attempts: Mapping[str, int]) -> RetiredAttempts:
@@ -57,7 +57,7 @@ class RetiredAttempts:
         return attrs.evolve(self, marks={**self.marks, **raised})
 
     def bound(self, episodes: Mapping[str, EpisodeId]) -> RetiredAttempts:
-        """Retire sessions that are bound to retired attempts, and no others of these."""
+        """Retire those of these sessions that are bound to retired attempts."""
         late = {s: e.rollout_id for s, e in episodes.items() if self.covers(e)}
         if not late and self.sessions.keys().isdisjoint(episodes):
             return self

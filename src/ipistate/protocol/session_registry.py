@@ -126,10 +126,6 @@ class SessionRegistry:
             retired=retired,
         )
 
-    def forgotten(self, rollouts: Collection[str]) -> SessionRegistry:
-        """Forget that attempts of these rollouts have been retired."""
-        return attrs.evolve(self, retired=self.retired.forgotten(rollouts))
-
     def leaving_of(self, attempts: Mapping[str, int]) -> tuple[str, ...]:
         """Name the sessions of these attempts, or earlier ones, still to be freed."""
         episodes = {session: self.sessions[session] for session in self.leaving}

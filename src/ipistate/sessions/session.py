@@ -53,7 +53,7 @@ class SessionRangeError(IpiStateError, IndexError):
 
 @attrs.frozen
 class Step:
-    """One call of a session's log: what was asked and answered, and the world after it."""
+    """One call of a session's log: what was asked, answered and changed."""
 
     call: ToolCall
     output: str

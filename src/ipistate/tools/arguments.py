@@ -31,7 +31,7 @@ def bind(tool: Tool, arguments: JsonObject) -> Mapping[str, JsonValue]:
     """
     bound: Mapping[str, JsonValue] = arguments
     if None in arguments.values():
-        bound = given(**arguments)
+        bound = given(arguments)
     names = bound.keys()
     if names == tool.known or tool.needed <= names <= tool.known:
         return bound
@@ -44,7 +44,7 @@ def bind(tool: Tool, arguments: JsonObject) -> Mapping[str, JsonValue]:
     return {name: bound[name] for name in tool.names if name in bound}
 
 
-def given(**arguments: JsonValue) -> dict[str, JsonValue]:
+def given(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Keep the arguments that were given: null counts as absent (section 2.2)."""
     return {name: value for name, value in arguments.items() if value is not None}
 

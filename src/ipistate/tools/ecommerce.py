@@ -53,7 +53,7 @@ class Product(Row):
 
 @attrs.frozen(kw_only=True)
 class Refund(Row):
-    """A row of ``refunds``; a created one has another member order than an updated one."""
+    """A row of ``refunds``; created and updated ones differ in order."""
 
     refund_id: str
     amount: float

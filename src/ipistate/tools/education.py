@@ -139,7 +139,9 @@ def adjust_financial_aid(
     found = find(table(world, "financial_aid"), aid_id)
     if isinstance(found, Absent):
         return world, not_found("Financial aid record", aid_id)
-    members = given(amount=amount, status=status, reviewer_notes=reviewer_notes)
+    members = given(
+        {"amount": amount, "status": status, "reviewer_notes": reviewer_notes}
+    )
     row = assign(found, members)
     if not members:
         return world, row

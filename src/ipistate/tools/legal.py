@@ -190,7 +190,7 @@ def update_schedule_location(
     notes: JsonValue = None,
 ) -> Change:
     """Change a court schedule entry's location or notes."""
-    members = given(location=location, notes=notes)
+    members = given({"location": location, "notes": notes})
     reply = f"Schedule {text(schedule_id)} updated."
     if not members and contains(table(world, "court_schedules"), schedule_id):
         return world, reply  # the record itself is not looked at

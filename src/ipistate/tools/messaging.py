@@ -58,7 +58,7 @@ def send_message(
     """Send a message to one or more recipients."""
     sender = from_ or current_sender(world, "system@example.com")
     receiver = _receiver(recipient or to or recipients)
-    about = given(case_id=case_id, related_claim_id=related_claim_id)
+    about = given({"case_id": case_id, "related_claim_id": related_claim_id})
     message = record(
         **{"from": sender, "to": receiver},
         subject=subject,
