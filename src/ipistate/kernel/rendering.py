@@ -27,7 +27,7 @@ _escape: Final[Callable[[str], str]] = _stdlib.encode_basestring_ascii
 _refuse: Final[Callable[[object], object]] = json.JSONEncoder().default
 
 
-# json.dumps makes this object anew for every call, with a cycle check that frozen
+# json.dumps makes this object again for every call, with a cycle check that frozen
 # values do not need.
 _chunks: Final[Callable[[JsonValue, int], tuple[str, ...]]] = cast(
     "Any", _stdlib

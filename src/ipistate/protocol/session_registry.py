@@ -63,7 +63,7 @@ class SessionRegistry:
         """Bind sessions, new or not, to episodes.
 
         What binds to a retired attempt came too late and is retired like the rest. What
-        binds to any other starts afresh, also if it was bound or retired before.
+        binds to any other is a new session, also if it was bound or retired before.
         """
         retired = self.retired.bound(episodes)
         late = [session for session in episodes if session in retired.sessions]
