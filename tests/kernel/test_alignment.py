@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate import encode, freeze, identical
-from ipistate.kernel.alignment import gaps
+from ipistate.kernel.alignment import first_difference, gaps
 from ipistate.kernel.values import JsonArray
 from ipistate.testing import json_values
 
@@ -121,3 +121,12 @@ def test_gaps(
         ((gap.before.start, gap.before.stop), (gap.after.start, gap.after.stop))
         for gap in found
     ]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [("", "", 0), ("", "a", 0), ("ab", "ab", 2), ("ab", "abc", 2), ("abc", "axc", 1)],
+)
+def test_first_difference(left: str, right: str, expected: int) -> None:
+    """Two texts have their first difference where they begin to differ, or one ends."""
+    assert expected == first_difference(left, right) == first_difference(right, left)

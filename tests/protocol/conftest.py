@@ -181,9 +181,9 @@ class Shell:
             one = next(iter(owned)) if len(owned) == 1 else None
             assert one == bound.session_of(episode)
         assert bound.unclaimed <= set(bound.sessions)
-        assert set(bound.leaving) <= set(bound.sessions) & set(bound.retired)
+        assert set(bound.leaving) <= set(bound.sessions) & set(bound.retired.sessions)
         assert bound.unclaimed.isdisjoint(bound.leaving)
-        assert set(bound.retired.values()) <= set(bound.marks)
+        assert set(bound.retired.sessions.values()) <= set(bound.retired.marks)
         assert control.holder is not None or not control.queue
         assert self.timer == (None if control.due == float("inf") else control.due)
 

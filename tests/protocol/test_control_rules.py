@@ -352,7 +352,7 @@ class Interleavings(RuleBasedStateMachine):
         """No request but a close runs on a session after it has been retired."""
         bindings = self.shell.participant.gate.bindings
         for session, episode in bindings.sessions.items():
-            assert bindings.covers(episode) == (session in bindings.leaving)
+            assert bindings.retired.covers(episode) == (session in bindings.leaving)
 
     def teardown(self) -> None:
         """Nothing waits forever, whatever happened before."""
@@ -369,7 +369,7 @@ class Interleavings(RuleBasedStateMachine):
             for number in list(shell.admitted):
                 shell.end(number, None)
             shell.pass_time(200.0)
-        known = shell.participant.gate.bindings.marks
+        known = shell.participant.gate.bindings.retired.marks
         if known:
             keys = [EpisodeId(r, a).capture_key for r, a in known.items()]
             retire = shell.retire(*keys)

@@ -16,8 +16,16 @@ from ipistate import TOOLS, JsonObject
 from ipistate.kernel.values import JsonArray, JsonValue
 from ipistate.testing import misspelt
 from ipistate.tools.arguments import bind, suggestion
+from ipistate.tools.arguments import given as those_given
 from ipistate.tools.registry import Tool, tool
 from ipistate.tools.semantics import Refused
+
+
+def test_null_counts_as_absent() -> None:
+    """An argument that is null was not given; other falsy values were."""
+    members: dict[str, JsonValue] = {"a": None, "b": 0, "c": "", "d": JsonArray()}
+
+    assert {"b": 0, "c": "", "d": []} == those_given(members)
 
 
 def refusal(one: Tool, arguments: dict[str, Any]) -> tuple[str, str]:

@@ -113,7 +113,7 @@ def run() -> int:
         code = _run()
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of the output has left and hears no message.
+        # The reader of the output has gone, so a message would not be read.
         _let_go(sys.stdout)
         return Exit.FINDINGS
     except OSError as error:

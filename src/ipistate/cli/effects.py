@@ -1,4 +1,4 @@
-"""What ``ipistate verify --effects`` tells: outcomes, and how often agents resisted."""
+"""What ``ipistate verify --effects`` prints: outcomes and rates of resistance."""
 
 from __future__ import annotations
 

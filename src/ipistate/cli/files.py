@@ -88,7 +88,7 @@ def read_rows(name: str, read: Callable[[bytes], T]) -> Iterator[T]:
     """Read a file of JSON Lines; what is wrong with a line is refused with its number.
 
     Raises:
-        RefusedInputError: ``read`` takes exception to a line, or as ``numbered_lines``.
+        RefusedInputError: ``read`` refuses a line, or as ``numbered_lines``.
     """
     for number, line in numbered_lines(name):
         with refusing(f"{shown(name)}, line {number}"):

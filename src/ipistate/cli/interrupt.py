@@ -30,7 +30,7 @@ def run_stoppably(work: Coroutine[Any, Any, T], stop: Callable[[], bool]) -> T:
 
     Args:
         work: What to run; it ends by itself once it was stopped.
-        stop: Stops it, and tells whether that can be done; if not, it is cancelled.
+        stop: Stops it, and says whether that can be done; if not, it is cancelled.
 
     Raises:
         KeyboardInterrupt: It was cancelled, and has cleaned up.

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from ipistate.protocol import EpisodeId
 
 LISTED: Final = ("blockers", "restarts")
-"""Members that stand below the table."""
+"""Members that are shown below the table."""
 
 
 @attrs.frozen(kw_only=True)
 class OperationSummary:
-    """What an operation has to tell: a row for each answer, and members for them all."""
+    """What an operation shows: a row for each answer, and members for them all."""
 
     answers: Sequence[ParticipantAnswer[Any]] = ()
     columns: Mapping[str, Callable[[Any], object]] = MappingProxyType({})
-    """What the table says of a reply, by the column's head."""
+    """A reply's cells, by the column's head."""
     members: Mapping[str, Any] = MappingProxyType({})
     ok: bool = True
     failures: Sequence[Failure] = ()

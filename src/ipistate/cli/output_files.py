@@ -1,4 +1,4 @@
-"""Files that a verb writes: whether they can be there, and how they come to be."""
+"""Files that a verb writes: checks before the work, and writing."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def output_file(name: str) -> Generator[Callable[[bytes], object]]:
 def output_file_or_pipe(name: str) -> Generator[Callable[[bytes], object]]:
     """Give a function that writes a file, or standard output for ``-``."""
     if name == "-":
-        yield sys.stdout.buffer.write  # what fails there is told by ``app.run``
+        yield sys.stdout.buffer.write  # ``app.run`` reports what fails there
         return
     with output_file(name) as put:
         yield put

@@ -46,7 +46,7 @@ class _Bar(Progress):
 
 @attrs.define(eq=False)
 class RunProgress:
-    """Counts what it is told and shows it."""
+    """Counts the events of a run and shows them."""
 
     total: int
     tally: RunTally

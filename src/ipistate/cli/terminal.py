@@ -1,6 +1,6 @@
 """What people see: tables on standard output, progress and notes on standard error.
 
-Texts from worlds and models are hostile by nature, so ``plain`` takes every character
+Texts from worlds and models may be hostile, so ``plain`` takes every character
 out of them that a terminal would obey.
 """
 

@@ -1,4 +1,4 @@
-"""Secrets from where they belong: a file, or an environment variable that is named."""
+"""Secrets: from a file, or from an environment variable that is named."""
 
 from __future__ import annotations
 

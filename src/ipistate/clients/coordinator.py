@@ -45,7 +45,7 @@ R = TypeVar("R")
 
 
 class CoordinationWatcher(Protocol):
-    """Is told how an operation gets on."""
+    """Receives the progress of an operation."""
 
     def asked(self, operation: str, participants: tuple[Participant, ...]) -> None:
         """A stage begins."""

@@ -208,7 +208,7 @@ class HttpClient:
         Raises:
             HttpError: There is no answer that can be used.
         """
-        # With the request, because the library tells a proxy a session's headers too.
+        # With the request, since the library sends a session's headers to a proxy too.
         headers = {**self._key.headers, **headers}
         if cookies:
             pairs = "; ".join(f"{name}={value}" for name, value in cookies.items())

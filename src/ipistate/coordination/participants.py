@@ -1,4 +1,4 @@
-"""Who takes part in a checkpoint, where, and the orders in which they are asked.
+"""The servers that take part in a checkpoint, and the orders in which they are asked.
 
 The orders are those of docs/reference/control-plane.md, section 5.1.
 """

@@ -234,7 +234,7 @@ def _undo(
 ) -> Plan[tuple[Failure, ...]]:
     # A participant that is gone must not keep the others from freeing what they have
     # installed, so every stage is asked, of the retire as well. The retire comes first:
-    # its fence stands before admission opens, so that no request of a half-installed
+    # its refusals hold before admission opens, so that no request of a half-installed
     # attempt is let in. Each has a deadline of its own, since the restore may have failed
     # by passing the first one.
     failures: tuple[Failure, ...] = ()

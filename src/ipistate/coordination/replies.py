@@ -5,28 +5,25 @@ They are those of docs/reference/control-plane.md, sections 2.8 to 2.14.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ipistate.coordination.participants import Kind
 from ipistate.errors import SchemaError
 from ipistate.kernel import EMPTY_OBJECT, JsonObject, refuse
-from ipistate.protocol import EpisodeId
+from ipistate.protocol import EpisodeId, Phase
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
-
-PREPARED: Final = "prepared"
-PHASES: Final = ("idle", "preparing", PREPARED, "committed", "restored")
 
 
 def episodes_of(keys: Collection[str]) -> tuple[EpisodeId, ...]:
     """Read capture keys.
 
     Raises:
-        SchemaError: ``invalid_rollout_id``: one of them is none.
+        SchemaError: ``invalid_rollout_id``: one of them is not a capture key.
     """
     return tuple(map(EpisodeId.from_capture_key, keys))
 
@@ -106,7 +103,7 @@ class StatusReply:
 
     kind: str = attrs.field(validator=_one_of(*Kind))
     instance: str
-    phase: str = attrs.field(validator=_one_of(*PHASES))
+    phase: str = attrs.field(validator=_one_of(*Phase))
     checkpoint_id: str | None
     lease_expires_at: float | None
     report: PreparedReport
@@ -118,14 +115,14 @@ class StatusReply:
 class PrepareReply:
     """Phase and report when the prepare ended."""
 
-    phase: str = attrs.field(validator=_one_of(*PHASES))
+    phase: str = attrs.field(validator=_one_of(*Phase))
     report: PreparedReport
     extra: JsonObject = EMPTY_OBJECT
 
     @property
     def is_prepared(self) -> bool:
         """The state is frozen and can be committed."""
-        return self.phase == PREPARED
+        return self.phase == Phase.PREPARED
 
 
 @attrs.frozen(kw_only=True)
@@ -146,7 +143,7 @@ class CommittedManifest:
 class CommitReply:
     """What was written; the staging keys come from models only."""
 
-    phase: str = attrs.field(validator=_one_of("committed"))
+    phase: str = attrs.field(validator=_one_of(Phase.COMMITTED))
     manifest: CommittedManifest
     episode_ids: tuple[str, ...] = attrs.field(validator=_check_keys)
     staging_keys: tuple[str, ...] = ()
@@ -158,7 +155,7 @@ class CommitReply:
 class RestoreReply:
     """What was installed, one key for each record, under the next attempts."""
 
-    phase: str = attrs.field(validator=_one_of("restored"))
+    phase: str = attrs.field(validator=_one_of(Phase.RESTORED))
     source_checkpoint_id: str
     restored: tuple[str, ...] = attrs.field(validator=_check_keys)
     extra: JsonObject = EMPTY_OBJECT
@@ -168,7 +165,7 @@ class RestoreReply:
 class ResumeReply:
     """Admission is open; ``idempotent`` if it was open before."""
 
-    phase: str = attrs.field(validator=_one_of("idle"))
+    phase: str = attrs.field(validator=_one_of(Phase.IDLE))
     idempotent: bool
     extra: JsonObject = EMPTY_OBJECT
 

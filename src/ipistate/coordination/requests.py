@@ -51,7 +51,7 @@ def _request(
 
 
 def prepare(call: Call) -> ControlRequest[PrepareReply]:
-    """Close admission and wait until the state stands still."""
+    """Close admission and wait until no request is in flight."""
     return _request("prepare", call, PrepareReply)
 
 

@@ -1,4 +1,4 @@
-"""Who plays what, and how far each rollout gets before the checkpoint. Pure."""
+"""Which agent plays which row, and how far it gets before the checkpoint. Pure."""
 
 from __future__ import annotations
 

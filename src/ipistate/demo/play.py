@@ -33,7 +33,7 @@ CONCURRENCY: Final = 16
 
 
 class DemoWatcher(Protocol):
-    """Is told how the demo gets on."""
+    """Receives the progress of the demo."""
 
     def stage(self, name: str) -> None:
         """A new stage of the interrupted run begins."""

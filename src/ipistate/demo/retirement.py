@@ -84,7 +84,7 @@ class _LateCalls:
     held: Recording
 
     async def refusals(self) -> list[str | None]:
-        """Call a tool and seed anew, as each of those who might still do so."""
+        """Call a tool and seed again, as a late agent or a late controller might."""
         call, retired = self.rollout.calls[0], self.rollout.episode
         earlier = attrs.evolve(retired, attempt=retired.attempt - 1)
         arguments, seed = encode(call.arguments), self.rollout.task.to_json()

@@ -170,7 +170,7 @@ class _Drafts:
         return []
 
     def _argument(self, tool: Tool, parameter: str) -> JsonValue:
-        # What a change writes is new; what it is about stands in the world already.
+        # What a change writes is new; the record that it changes is in the world.
         if tool.writes and not parameter.endswith(_REFERENCES):
             return self._invented(tool, parameter)
         found = [

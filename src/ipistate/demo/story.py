@@ -139,7 +139,7 @@ async def _through_two_crashes(
     async with place.served("second") as server:
         watch.stage("restore")
         crash, held = await _restored(server, crash, first, unfinished(rollouts))
-        watch.stage("checkpoint of what nobody has continued")
+        watch.stage("checkpoint before anything continues")
         committed = await _checkpoint(server, _SECOND, second, held)
         watch.stage("kill -9 again")
         again = await _killed(server, committed)

@@ -3,6 +3,7 @@
 Everything here is pure: no clock, no randomness, no file, no network.
 """
 
+from ipistate.kernel.alignment import first_difference
 from ipistate.kernel.change import Change
 from ipistate.kernel.codec import Adopt, decode, decode_as, encode
 from ipistate.kernel.copies import (
@@ -15,6 +16,7 @@ from ipistate.kernel.diff import Count, Diff, diff
 from ipistate.kernel.environment import Environment
 from ipistate.kernel.ids import derive_id
 from ipistate.kernel.limits import (
+    INTEGER_BOUND,
     MAX_DEPTH,
     MAX_INTEGER_DIGITS,
     check_depth,
@@ -47,6 +49,7 @@ from ipistate.kernel.values import (
 __all__ = [
     "EMPTY_ARRAY",
     "EMPTY_OBJECT",
+    "INTEGER_BOUND",
     "MAX_DEPTH",
     "MAX_INTEGER_DIGITS",
     "Adopt",
@@ -69,6 +72,7 @@ __all__ = [
     "derive_id",
     "diff",
     "encode",
+    "first_difference",
     "freeze",
     "identical",
     "is_array",

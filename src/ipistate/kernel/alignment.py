@@ -17,7 +17,7 @@ from ipistate.kernel.codec import encode
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from ipistate.kernel.values import JsonArray
 
@@ -68,13 +68,16 @@ def _trimmed(
     left: list[T], right: list[T], differ: Callable[[T, T], bool]
 ) -> tuple[int, list[T], list[T]]:
     # Runs at the speed of C if the comparison does.
-    start = _common(left, right, differ)
+    start = first_difference(left, right, differ)
     left, right = left[start:], right[start:]
-    end = _common(left[::-1], right[::-1], differ)
+    end = first_difference(left[::-1], right[::-1], differ)
     return start, left[: len(left) - end], right[: len(right) - end]
 
 
-def _common(left: list[T], right: list[T], differ: Callable[[T, T], bool]) -> int:
+def first_difference(
+    left: Sequence[T], right: Sequence[T], differ: Callable[[T, T], bool] = ne
+) -> int:
+    """Return how many elements, or characters, both begin with."""
     shorter = min(len(left), len(right))
     return next(compress(count(), map(differ, left, right)), shorter)
 

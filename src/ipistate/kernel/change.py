@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import compress, count
-from operator import ne
 from typing import Final, Literal, TypeAlias
 
 import attrs
 
 from ipistate.errors import PREVIEW_LIMIT, json_path
+from ipistate.kernel.alignment import first_difference
 from ipistate.kernel.codec import encode
+from ipistate.kernel.limits import Path
 from ipistate.kernel.values import JsonObject, JsonValue, trusted_object
 
 
-Path: TypeAlias = tuple[str | int, ...]
 Op: TypeAlias = Literal["add", "remove", "replace"]
 
 _BEFORE: Final = 20
@@ -24,7 +23,7 @@ _SIGNS: Final = {"add": "+", "remove": "-", "replace": "~"}
 
 @attrs.frozen
 class Change:
-    """One operation of JSON Patch (RFC 6902), and what it does away with."""
+    """One operation of JSON Patch (RFC 6902), and the value that it removes."""
 
     op: Op
     path: Path
@@ -53,16 +52,15 @@ class Change:
             return f"{where}: {_shown(self.value)}"
         if self.op == "remove":
             return f"{where}: {_shown(self.old)}"
-        start = _first_difference(self.old, self.value)
+        start = _beginning(self.old, self.value)
         return f"{where}: {_shown(self.old, start)} -> {_shown(self.value, start)}"
 
 
-def _first_difference(old: JsonValue, new: JsonValue) -> int:
-    # Where to begin to show two long texts, so that one sees what they differ in.
+def _beginning(old: JsonValue, new: JsonValue) -> int:
+    # Where to begin to show two long texts, so that the difference is visible.
     if not isinstance(old, str) or not isinstance(new, str):
         return 0
-    shorter = min(len(old), len(new))
-    first = next(compress(count(), map(ne, old, new)), shorter)
+    first = first_difference(old, new)
     return first - _BEFORE if first > PREVIEW_LIMIT // 2 else 0
 
 

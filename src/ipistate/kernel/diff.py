@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 
 from ipistate.kernel.alignment import gaps
-from ipistate.kernel.change import Change, Path
+from ipistate.kernel.change import Change
 from ipistate.kernel.environment import Environment
+from ipistate.kernel.limits import Path
 from ipistate.kernel.values import (
     JsonArray,
     JsonObject,

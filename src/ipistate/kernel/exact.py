@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 
-from typing import Any, Final
+from typing import Any
 
 from ipistate.errors import DecodeError, preview
-from ipistate.kernel.limits import MAX_INTEGER_DIGITS, TOO_DEEP
+from ipistate.kernel.limits import INTEGER_BOUND, MAX_INTEGER_DIGITS, TOO_DEEP
 from ipistate.kernel.values import freeze
-
-
-_UNREADABLE_INTEGER: Final[int] = 10**MAX_INTEGER_DIGITS
 
 
 def parse_exactly(data: bytes | bytearray | memoryview | str) -> Any:
@@ -27,8 +24,8 @@ def parse_exactly(data: bytes | bytearray | memoryview | str) -> Any:
     def integer(digits: str) -> int:
         if len(digits.lstrip("-")) <= MAX_INTEGER_DIGITS:
             return int(digits)
-        refused.append(_UNREADABLE_INTEGER)
-        return _UNREADABLE_INTEGER
+        refused.append(INTEGER_BOUND)
+        return INTEGER_BOUND
 
     def number(literal: str) -> float:
         value = float(literal)

@@ -1,4 +1,4 @@
-"""Derived record ids: the wire's form, and no randomness behind it.
+"""Record ids: in the form of the wire, derived and not drawn at random.
 
 An id depends on the call and on the table it goes into, so a replay, a fork and a
 restored session mint the same one (docs/explanation/determinism.md).

@@ -16,12 +16,14 @@ MAX_DEPTH: Final = 200
 MAX_INTEGER_DIGITS: Final = 4300
 """Decimal digits of the longest integer (CPython's own default limit)."""
 
+INTEGER_BOUND: Final[int] = 10**MAX_INTEGER_DIGITS
+"""The smallest positive integer with too many digits."""
+
 Path: TypeAlias = tuple[str | int, ...]
 """Names and indices that lead from a document to a value in it."""
 
 TOO_DEEP: Final = f"more than {MAX_DEPTH} levels of nesting"
 
-_INTEGER_BOUND: Final = 10**MAX_INTEGER_DIGITS
 _INFINITY: Final = float("inf")
 _CONTAINERS: Final = (dict, list)
 
@@ -37,7 +39,7 @@ def is_array(value: Any) -> TypeGuard[list[Any]]:
 
 
 def whole_text(text: str) -> str:
-    """Join a high and a low surrogate that stand together into their one character.
+    """Join a high and a low surrogate that are adjacent into their one character.
 
     Written as JSON they are that character, so keeping them apart would not survive
     storage. Unpaired surrogates stay.
@@ -96,7 +98,7 @@ def checked_number(value: Any, path: Path) -> Any:
         EncodeError: ``integer_too_large``, ``not_finite`` or ``unsupported_type``.
     """
     if type(value) is int:
-        if -_INTEGER_BOUND < value < _INTEGER_BOUND:
+        if -INTEGER_BOUND < value < INTEGER_BOUND:
             return value
         code, message = "integer_too_large", f"over {MAX_INTEGER_DIGITS} digits"
     elif type(value) is float:

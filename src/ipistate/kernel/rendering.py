@@ -27,7 +27,7 @@ _escape: Final[Callable[[str], str]] = _stdlib.encode_basestring_ascii
 _refuse: Final[Callable[[object], object]] = json.JSONEncoder().default
 
 
-# json.dumps makes this object anew for every call, with a cycle check that frozen
+# json.dumps makes this object again for every call, with a cycle check that frozen
 # values do not need.
 _chunks: Final[Callable[[JsonValue, int], tuple[str, ...]]] = cast(
     "Any", _stdlib
@@ -92,7 +92,7 @@ def _render_array(value: JsonArray) -> str:
 
 def _batches(value: JsonArray) -> Iterator[str]:
     # All but the first record. The copies of a batch are still in the processor's cache
-    # when they are written, and gone before the garbage collector takes an interest.
+    # when they are written, and freed before the garbage collector looks at them.
     rest: Iterator[Any] = islice(value, 1, None)
     while batch := [*islice(rest, _BATCH)]:
         try:

@@ -1,4 +1,4 @@
-"""Members that stand more than once in an object of a JSON text.
+"""Members that occur more than once in an object of a JSON text.
 
 Parsers keep the last of them, and which one was meant is not known.
 """

@@ -11,7 +11,13 @@ import attrs
 
 from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import Export, Free, Reply, Write
-from ipistate.protocol.fencing import completed, is_answered, refuse, renewed
+from ipistate.protocol.fencing import (
+    completed,
+    is_answered,
+    is_late,
+    refuse,
+    renewed,
+)
 from ipistate.protocol.participant import (
     Arguments,
     Checkpoint,
@@ -42,12 +48,14 @@ def begin(
     opened = participant.control.open
     if is_answered(participant, called, _ALLOWED, emit) or opened is None:
         return participant
-    opened = renewed(opened, body, participant.settings)
-    problem = _problem(participant, opened, body, now)
     # The lease is extended even by a commit that is refused: its controller is alive.
+    opened = renewed(opened, body, participant.settings)
     participant = participant.opening(opened)
+    problem = _problem(participant, opened, body)
     if problem is not None:
         refuse(called.call, *problem, emit)
+        return participant
+    if is_late(called, "commit", now, emit):
         return participant
     participant = participant.held_by(Committing(called.call, body))
     if opened.cut is None:
@@ -56,7 +64,7 @@ def begin(
 
 
 def _problem(
-    participant: ParticipantState, opened: Checkpoint, body: CommitBody, now: float
+    participant: ParticipantState, opened: Checkpoint, body: CommitBody
 ) -> tuple[str, str] | None:
     # Looked at again: participants freeze one after another, and a cut of sessions that
     # still change could not be told from a good one.
@@ -65,8 +73,6 @@ def _problem(
     if opened.cut is not None and opened.cut.arguments != Arguments.of(body):
         detail = "this checkpoint was exported for another directory or scope"
         return "checkpoint_conflict", detail
-    if now >= body.deadline_ts:
-        return "deadline_exceeded", "the deadline passed before the commit began"
     return None
 
 
@@ -93,7 +99,7 @@ def exported(
     if opened is None or cut is None:
         return participant
     # A session without a state could not be restored, and a commit that failed for it
-    # would fail for ever.
+    # would fail at every retry.
     gate, states = participant.gate, event.states
     records = tuple(
         SessionRecord(gate.sessions[session], session, states[session])
@@ -134,7 +140,7 @@ def _awaited(
 
 
 def freed(participant: ParticipantState, event: Freed, emit: Emit) -> ParticipantState:
-    """Go on without the deleted sessions; the same attempts may be seeded afresh."""
+    """Go on without the deleted sessions; the same attempts may be seeded again."""
     opened = participant.control.open
     if opened is None or opened.cut is None or opened.cut.removal != event.removal:
         return participant

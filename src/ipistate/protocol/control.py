@@ -62,7 +62,7 @@ def handle(
     actions: list[Action] = []
     emit = actions.append
     # What was due before this event is settled before it, as if the timer had been on
-    # time: an event must not gain by a loop that was busy.
+    # time: a call must not meet its deadline only because the loop was busy.
     is_due = now >= participant.control.due
     if is_due and not _leaves(participant, event):
         participant, is_due = _settle(participant, now, emit), False
@@ -77,7 +77,7 @@ def handle(
 def enter(
     participant: ParticipantState, event: RequestArrived, now: float
 ) -> ParticipantState | None:
-    """Admit a request that nothing stands against, in one short step.
+    """Admit a request that nothing forbids, in one short step.
 
     Nearly all requests meet an open gate while no operation waits for anything, and
     this is what ``handle`` then does.

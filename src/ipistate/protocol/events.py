@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class RequestArrived:
-    """A data request stands at the gate: any but GET, HEAD and control routes.
+    """A data request has arrived at the gate: any but GET, HEAD and control routes.
 
     ``path`` is without the rollout prefix, ``episode`` is the prefix's. The shell holds
     the request until it is told to ``Admit`` or ``Refuse`` it.

@@ -144,8 +144,8 @@ def renew(
 
 def renewed(checkpoint: Checkpoint, body: Call, settings: Settings) -> Checkpoint:
     """Extend the lease to the call's deadline and the grace."""
-    # A controller that dies would keep the gate closed for ever, so each of its calls
-    # extends the lease, and once it has run out the participant resumes by itself.
+    # Without a lease a controller that dies would leave the gate closed. So each of its
+    # calls extends the lease, and when it has run out the participant resumes by itself.
     # It never shrinks: calls may overtake each other on the way, and an earlier one
     # must not take back what a later one was promised.
     until = body.deadline_ts + settings.lease_grace_seconds

@@ -20,7 +20,8 @@ from ipistate.protocol.events import (
     RequestEnded,
     SessionsMade,
 )
-from ipistate.protocol.session_registry import SessionRegistry, is_among
+from ipistate.protocol.retired_attempts import is_among
+from ipistate.protocol.session_registry import SessionRegistry
 from ipistate.protocol.waiting_requests import WaitingRequests
 from ipistate.protocol.wire import CLOSE_PATH, SEED_PATH, VERIFY_PATH
 
@@ -32,7 +33,7 @@ _ENDING_PATHS: Final = frozenset({VERIFY_PATH, CLOSE_PATH})
 
 @attrs.frozen(kw_only=True)
 class Gate:
-    """Who may enter, who is inside, and which sessions exist."""
+    """Which requests may enter, which are inside, and which sessions exist."""
 
     is_open: bool = True
     admitted: WaitingRequests = attrs.Factory(WaitingRequests)
@@ -85,7 +86,7 @@ class Gate:
         return detail is not None
 
     def end(self, event: RequestEnded) -> Gate:
-        """Uncount a request and learn from its status; waiting ones just leave."""
+        """Take the end of a request, and from its status what became of the session."""
         arrived = self.admitted.get(event.request)
         if arrived is None:
             waiting = self.waiting.removed(event.request)
@@ -108,16 +109,16 @@ class Gate:
         )
 
     def make(self, event: SessionsMade, emit: Emit) -> Gate:
-        """Bind what a request makes; if one of it is too late, refuse the request."""
+        """Bind what a request makes, or refuse it if one of its attempts is retired."""
         if event.request not in self.admitted:
             return self
-        if not any(map(self.bindings.covers, event.sessions.values())):
+        if not any(map(self.bindings.retired.covers, event.sessions.values())):
             return attrs.evolve(self, bindings=self.bindings.bound(event.sessions))
         _refuse(event.request, "one of these attempts has been retired", emit)
         return attrs.evolve(self, admitted=self.admitted.removed(event.request))
 
     def sweep(self, event: IdleFound, emit: Emit) -> Gate:
-        """Let go of idle sessions, but of none that a checkpoint or a request needs."""
+        """Drop idle sessions, but none that a checkpoint or a request needs."""
         # While the gate is closed a checkpoint may be about to export any of them.
         needed = self.busy() | self.bindings.leaving.keys()
         idle = tuple(s for s in event.session_ids if s not in needed)
@@ -127,7 +128,7 @@ class Gate:
         return self.untrack(idle)
 
     def close(self) -> Gate:
-        """Let nothing more in."""
+        """Make all later requests wait."""
         return attrs.evolve(self, is_open=False)
 
     def open(self, emit: Emit) -> Gate:
@@ -145,7 +146,7 @@ class Gate:
         return Gate(admitted=admitted, bindings=bindings)
 
     def report(self) -> Readiness:
-        """Say whether everything stands still."""
+        """Say whether nothing runs and nothing blocks."""
         return Readiness(
             inflight=len(self.admitted),
             sessions=len(self.sessions),

@@ -37,7 +37,7 @@ DEFAULT_LEASE_GRACE: Final = 600.0
 
 
 class Phase(StrEnum):
-    """Where a participant stands (docs/reference/control-plane.md, section 2.4)."""
+    """The phases of a participant (docs/reference/control-plane.md, section 2.4)."""
 
     IDLE = "idle"
     PREPARING = "preparing"
@@ -140,7 +140,7 @@ class Checkpoint:
 
     @property
     def is_deleting(self) -> bool:
-        """Restored sessions outside the scope are on their way out."""
+        """Restored sessions outside the scope are being deleted."""
         return self.cut is not None and self.cut.removal is not None
 
 
@@ -202,7 +202,7 @@ class ControlState:
     resumed: tuple[str, ...] = ()
     """The last ids that were resumed; they never change anything again."""
     holder: Holder | None = None
-    """Who holds the lock: one operation at a time."""
+    """The operation that has the lock; there is one at a time."""
     queue: tuple[ControlCalled, ...] = ()
     """Calls that wait for the lock."""
     prepares: tuple[ControlCalled, ...] = ()
@@ -261,10 +261,10 @@ def participant_status(participant: ParticipantState) -> JsonObject:
             "lease_expires_at": (
                 None if checkpoint is None else checkpoint.lease_expires_at
             ),
-            "retired_rollouts": len(bindings.marks),
+            "retired_rollouts": len(bindings.retired.marks),
             "report": participant.gate.report().to_document(),
             "mode": MODE,
             "verify": VERIFY,
-            "retired_sessions": len(bindings.retired),
+            "retired_sessions": len(bindings.retired.sessions),
         }
     )

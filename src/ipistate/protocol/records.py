@@ -143,7 +143,7 @@ def read_record(
 
     Raises:
         DecodeError: The line is not acceptable JSON.
-        SchemaError: It is not a record, or one of its members stands there twice.
+        SchemaError: It is not a record, or it has a member twice.
     """
     # The usual form is taken apart here, because a restore reads thousands of lines;
     # everything else goes through the parser, which says what is wrong.

@@ -89,7 +89,7 @@ def _install(
     opened = renewed(opened, body, participant.settings)
     opened = completed(opened, Phase.RESTORED, body, document)
     # The gate closes with the installation and stays closed until the resume, so that
-    # no agent goes on before all participants have been restored.
+    # no agent continues before all participants have been restored.
     gate = participant.gate.install(episodes)
     return attrs.evolve(participant.opening(opened), gate=gate)
 

@@ -14,7 +14,7 @@ from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import Free, Reply
 from ipistate.protocol.fencing import is_late, is_refused, refuse, with_lease
 from ipistate.protocol.participant import ParticipantState, Retiring
-from ipistate.protocol.session_registry import highest
+from ipistate.protocol.retired_attempts import highest
 
 
 if TYPE_CHECKING:
@@ -100,18 +100,19 @@ def forget(
     now: float,
     emit: Emit,
 ) -> ParticipantState:
-    """Lift the marks of these rollouts, or none of them."""
+    """Forget these rollouts, or refuse the call and forget none of them."""
     if is_refused(participant, called, emit):
         return participant
     participant = with_lease(participant, body)
     if is_late(called, "forget", now, emit):
         return participant
     gate, rollouts = participant.gate, frozenset(body.rollout_ids)
-    marks = gate.bindings.marks
-    attempts = {rollout: marks[rollout] for rollout in rollouts & marks.keys()}
+    retired = gate.bindings.retired
+    attempts = {r: a for r, a in retired.marks.items() if r in rollouts}
     if gate.bindings.leaving_of(attempts) or gate.is_seeding(attempts):
         detail = "sessions of a retired attempt are not freed yet; retire it again"
         refuse(called.call, "retire_incomplete", detail, emit)
         return participant
     emit(Reply(called.call, 200, JsonObject({"forgotten": sorted(rollouts)})))
-    return _with_bindings(participant, gate.bindings.unmarked(rollouts))
+    bindings = attrs.evolve(gate.bindings, retired=retired.forgotten(rollouts))
+    return _with_bindings(participant, bindings)

@@ -1,6 +1,6 @@
-"""Which sessions exist, which episode each is bound to, and which are retired.
+"""Which sessions exist and which episode each is bound to.
 
-See docs/reference/control-plane.md, sections 3.3, 3.6 and 3.7.
+See docs/reference/control-plane.md, sections 3.3 and 3.6.
 """
 
 from __future__ import annotations
@@ -12,23 +12,10 @@ from typing import Any, Final
 import attrs
 
 from ipistate.protocol.episode import EpisodeId
+from ipistate.protocol.retired_attempts import RetiredAttempts, is_among
 
 
 _NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
-
-
-def highest(episodes: Iterable[EpisodeId]) -> Mapping[str, int]:
-    """Return the highest attempt named of each rollout."""
-    attempts: dict[str, int] = {}
-    for episode in episodes:
-        attempt = attempts.get(episode.rollout_id, 0)
-        attempts[episode.rollout_id] = max(attempt, episode.attempt)
-    return attempts
-
-
-def is_among(episode: EpisodeId, attempts: Mapping[str, int]) -> bool:
-    """Tell whether an episode is one of these attempts, or an earlier one."""
-    return episode.attempt <= attempts.get(episode.rollout_id, -1)
 
 
 @attrs.frozen(kw_only=True)
@@ -43,18 +30,12 @@ class SessionRegistry:
     """Restored sessions that no request has used yet."""
     leaving: Mapping[str, int | None] = _NONE
     """Retired sessions that are not freed yet, and the removal that is freeing them."""
-    marks: Mapping[str, int] = _NONE
-    """The highest retired attempt of each rollout, until it is forgotten."""
-    retired: Mapping[str, str] = _NONE
-    """The rollout of each retired session, freed or not, until it is forgotten."""
-
-    def covers(self, episode: EpisodeId) -> bool:
-        """Tell whether this attempt has been retired."""
-        return is_among(episode, self.marks)
+    retired: RetiredAttempts = attrs.Factory(RetiredAttempts)
+    """What is refused, also after the sessions are gone."""
 
     def objection(self, session: str, named: EpisodeId | None) -> str | None:
         """Say why a request for a session, as part of an episode, is too late."""
-        if session in self.retired or (named is not None and self.covers(named)):
+        if self.retired.refuses(session, named):
             return "this attempt has been retired"
         bound = self.sessions.get(session)
         if (
@@ -82,18 +63,15 @@ class SessionRegistry:
         """Bind sessions, new or not, to episodes.
 
         What binds to a retired attempt came too late and is retired like the rest. What
-        binds to any other starts afresh, also if it was bound or retired before.
+        binds to any other is a new session, also if it was bound or retired before.
         """
-        late = {s: e.rollout_id for s, e in episodes.items() if self.covers(e)}
-        retired = self.retired
-        if late or not retired.keys().isdisjoint(episodes):
-            retired = {**_without(retired, episodes), **late}
+        retired = self.retired.bound(episodes)
+        late = [session for session in episodes if session in retired.sessions]
         return SessionRegistry(
             sessions={**self.sessions, **episodes},
             by_episode=self._indexed(episodes, episodes),
             unclaimed=self.unclaimed.difference(episodes),
             leaving={**_without(self.leaving, episodes), **dict.fromkeys(late)},
-            marks=self.marks,
             retired=retired,
         )
 
@@ -139,21 +117,14 @@ class SessionRegistry:
 
     def marked(self, attempts: Mapping[str, int]) -> SessionRegistry:
         """Retire these attempts and all earlier ones, with their sessions."""
-        raised = {r: max(a, self.marks.get(r, -1)) for r, a in attempts.items()}
-        after = attrs.evolve(self, marks={**self.marks, **raised})
-        late = {s: e.rollout_id for s, e in self.sessions.items() if after.covers(e)}
+        retired = self.retired.marked(attempts).bound(self.sessions)
+        late = [session for session in self.sessions if session in retired.sessions]
         return attrs.evolve(
-            after,
+            self,
             unclaimed=self.unclaimed.difference(late),
             leaving={**dict.fromkeys(late), **self.leaving},
-            retired={**self.retired, **late},
+            retired=retired,
         )
-
-    def unmarked(self, rollouts: Collection[str]) -> SessionRegistry:
-        """Forget that attempts of these rollouts have been retired."""
-        retired = {s: r for s, r in self.retired.items() if r not in rollouts}
-        marks = _without(self.marks, rollouts)
-        return attrs.evolve(self, marks=marks, retired=retired)
 
     def leaving_of(self, attempts: Mapping[str, int]) -> tuple[str, ...]:
         """Name the sessions of these attempts, or earlier ones, still to be freed."""
@@ -168,7 +139,7 @@ class SessionRegistry:
     def removed_by(self, removal: int) -> tuple[str, ...]:
         """Name the sessions that a removal has freed.
 
-        One that was bound anew meanwhile is not the one that was freed.
+        One that was bound again meanwhile is not the one that was freed.
         """
         return tuple(s for s, number in self.leaving.items() if number == removal)
 

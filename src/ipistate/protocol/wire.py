@@ -37,7 +37,7 @@ EXTENSION_PATH: Final = "/ipistate/v1"
 """A slash and the name of a route of the extension follow."""
 
 VERIFY_MODE_HEADER: Final = "x-ng-checkpoint-verify"
-"""A seed's reply tells with it how verify requests meet a checkpoint."""
+"""The header of a seed's reply that says how a checkpoint treats verify requests."""
 
 HINT_HEADER: Final = "x-ipistate-hint"
 """Says why a request has no session; the body's text is fixed."""

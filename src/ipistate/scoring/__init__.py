@@ -12,7 +12,7 @@ from ipistate.scoring.effects_summary import (
     summaries,
 )
 from ipistate.scoring.injection import Injection
-from ipistate.scoring.intervals import Rate, difference, wilson
+from ipistate.scoring.intervals import Rate, difference
 from ipistate.scoring.metrics import aggregate, metrics_report
 from ipistate.scoring.renaming import Renaming
 from ipistate.scoring.replayed import Replayed, ReplayTotals, replay_rollout
@@ -90,7 +90,6 @@ __all__ = [
     "summaries",
     "verify",
     "verify_reply",
-    "wilson",
     "with_injection",
     "with_world",
 ]

@@ -102,7 +102,7 @@ class RowAudit:
 
     @property
     def passes(self) -> bool:
-        """Whether there is nothing to find fault with."""
+        """Whether there is no finding."""
         return not self.unexplained and not self.unsound
 
 
@@ -214,7 +214,7 @@ class _Row:
             return "same_world"
         if mutant.kind == "other_text" and is_free_text(mutant.argument, mutant.old):
             return "free_text"
-        # A repeated note stands twice in one text. Only there: a note too few, or
+        # A repeated note occurs twice in one text. Only there: a note too few, or
         # another record's note, is a difference in texts as well.
         said_twice = mutant.kind == "repeated_call"
         changes = diff(reached, world).operations

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import compress, count
-from operator import ne
 from typing import TYPE_CHECKING
 
 import attrs
 
 from ipistate.errors import DecodeError, json_path
-from ipistate.kernel import decode, diff
+from ipistate.kernel import decode, diff, first_difference
 
 
 if TYPE_CHECKING:
@@ -40,14 +38,9 @@ def divergence(recorded: str, executed: str, names: Renaming) -> Divergence:
     return Divergence(
         recorded=ours,
         executed=executed,
-        offset=_offset(ours, executed),
+        offset=first_difference(ours, executed),
         path=_path(ours, executed),
     )
-
-
-def _offset(left: str, right: str) -> int:
-    shorter = min(len(left), len(right))
-    return next(compress(count(), map(ne, left, right)), shorter)
 
 
 def _path(left: str, right: str) -> str | None:

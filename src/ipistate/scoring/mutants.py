@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import attrs
 
 from ipistate.kernel import (
-    MAX_INTEGER_DIGITS,
+    INTEGER_BOUND,
     JsonArray,
     JsonObject,
     JsonValue,
@@ -44,7 +44,6 @@ Kind: TypeAlias = Literal[
 OTHER_RECIPIENT: Final = "somebody.else@audit.example"
 OTHER_DATE: Final = "2031-12-24"
 
-_OVERLONG: Final = 10**MAX_INTEGER_DIGITS
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _NUMERAL: Final = re.compile(r"-?[0-9]+")
 _FILLINGS: Final[Mapping[str, JsonValue]] = {
@@ -158,7 +157,7 @@ def _others(
 def _times(old: float) -> Iterator[tuple[Kind, JsonValue]]:
     # What JSON cannot carry is nothing that an agent could have sent.
     more = old * 10
-    if old and (abs(more) < _OVERLONG if isinstance(more, int) else isfinite(more)):
+    if old and (abs(more) < INTEGER_BOUND if isinstance(more, int) else isfinite(more)):
         yield "ten_times", more
 
 

@@ -59,7 +59,7 @@ class CallChanges(NamedTuple):
         counts = {
             str(name): attrs.asdict(one) for name, one in self.diff.counts().items()
         }
-        # A patch may nest as deep as a world, so it is not frozen once more.
+        # A patch may nest as deep as a world, so it is not frozen again.
         return trusted_object(
             {
                 "call": self.call,

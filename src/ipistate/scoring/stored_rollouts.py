@@ -1,4 +1,4 @@
-"""Stored rollouts, one to a line, and the task row that each surely belongs to."""
+"""Stored rollouts, one to a line, and the task row that each certainly belongs to."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_rollout(line: bytes) -> JsonObject:
     """Read a line of a file of rollouts.
 
     What was recorded may nest as deep as JSON may, so each member has the full depth to
-    itself: a world is no less a world for standing in a row.
+    itself: a world in a row may be as deep as one by itself.
 
     Raises:
         DecodeError: The line is not acceptable JSON.

@@ -1,7 +1,7 @@
 """Recorded tool calls: one reading of them, for execution, scores and reports.
 
-A trace is what an agent left behind: Responses API items, or the messages of a Chat
-Completions conversation. The rule for arguments is ``read_arguments``.
+A trace is the record of an agent's episode: Responses API items, or the messages of a
+Chat Completions conversation. The rule for arguments is ``read_arguments``.
 """
 
 from __future__ import annotations

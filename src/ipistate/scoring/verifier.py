@@ -16,6 +16,7 @@ import attrs
 from ipistate.errors import DecodeError, EncodeError
 from ipistate.kernel import (
     EMPTY_OBJECT,
+    INTEGER_BOUND,
     MAX_DEPTH,
     MAX_INTEGER_DIGITS,
     JsonObject,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 _Tree: TypeAlias = dict[str, Any] | list[Any] | str | float | None
 
-_OVERLONG: Final = 10**MAX_INTEGER_DIGITS
 _NOT_READABLE: Final = frozenset({"integer_too_large", "too_deep"})
 
 
@@ -173,7 +173,7 @@ def _read_loosely(text: str) -> _Tree:
     # Models write NaN and 1e400, and the reference's parser takes them.
     def integer(digits: str) -> int:
         short = len(digits.lstrip("-")) <= MAX_INTEGER_DIGITS
-        return int(digits) if short else _OVERLONG
+        return int(digits) if short else INTEGER_BOUND
 
     return _carried(json.loads(text, parse_int=integer))
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def verify_reply(request: VerifyRequest, verdict: Verdict) -> JsonObject:
     """Write the answer to a verify request, its members in the reference's order.
 
-    ``responses_create_params`` and ``response`` stand as they were sent. A result row
+    ``responses_create_params`` and ``response`` are as they were sent. A result row
     that is sent again gets its computed members anew; whatever else it carries is not
     echoed. The effects stand last, if the verdict has them.
     """

@@ -71,7 +71,7 @@ class RecordedCall:
     def of(cls, step: Step) -> RecordedCall:
         """Record a step without its world.
 
-        Storage joins the halves of a character that stand side by side; so does this.
+        Storage joins the halves of a character that are adjacent; so does this.
         """
         error = step.error
         return cls(

@@ -48,12 +48,12 @@ class IdempotencyError(IpiStateError):
 
 
 class SessionRangeError(IpiStateError, IndexError):
-    """A moment that a session's history does not have."""
+    """A position that a session's log does not have."""
 
 
 @attrs.frozen
 class Step:
-    """One call of a session's log: what was asked, answered and made of the world."""
+    """One call of a session's log: what was asked, answered and changed."""
 
     call: ToolCall
     output: str
@@ -66,9 +66,9 @@ class Step:
 
 @attrs.frozen
 class Session:
-    """The life of one session, whole and immutable.
+    """One session with all of its calls, immutable.
 
-    Every operation gives another session; this one stays, so a fork is just the value.
+    Every operation gives another session and leaves this one, so a fork is the value.
     """
 
     schema_version: ClassVar[int] = 2
@@ -191,7 +191,7 @@ class Session:
         return SessionRangeError("no_such_step", message, preview=preview(count))
 
     def history(self) -> Iterator[Self]:
-        """Visit the session at each of its moments, from the seed until now."""
+        """Visit the session as it was after each call, the seed first."""
         return (self.at(position) for position in range(len(self.log) + 1))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import IO
 
 
 class AtomicFile:
@@ -49,15 +50,13 @@ class AtomicFile:
         Raises:
             OSError: It cannot be brought there; the older file is still in its place.
         """
-        self._file.flush()
         if self._is_direct:
             self._file.close()
             return
-        os.fsync(self._file.fileno())
-        self._file.close()  # some file systems report only now that a write was lost
+        sync_and_close(self._file)
         self._partial.replace(self._whole)
         # Where others own the directory it may be closed to us. The file has its name
-        # all the same, and only a crash of the whole machine could take it away.
+        # all the same, and only a crash of the whole machine could lose that.
         with suppress(PermissionError):
             sync_directory(self._whole.parent)
 
@@ -81,6 +80,17 @@ def write_atomically(path: Path, content: bytes) -> None:
         file.publish()
     finally:
         file.discard()
+
+
+def sync_and_close(file: IO[bytes]) -> None:
+    """Wait until the content of a file is on the disk.
+
+    Raises:
+        OSError: It cannot be brought there.
+    """
+    file.flush()
+    os.fsync(file.fileno())
+    file.close()  # some file systems report only now that a write was lost
 
 
 def sync_directory(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoint directories: the only file I/O of the package's kernel.
+"""Checkpoint directories: how a participant's part is written, published and read.
 
 A directory either has a manifest and then a complete, synced records file beside it that
 never changes, or it has no manifest and is no checkpoint (docs/reference/control-plane.md, section 4).
@@ -31,7 +31,7 @@ from ipistate.protocol import (
     read_record,
 )
 from ipistate.sessions import SharingCodec
-from ipistate.storage.atomic_file import sync_directory
+from ipistate.storage.atomic_file import sync_and_close, sync_directory
 
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    # Of a file that grows one byte too many is read, and the digest tells.
+    # Of a file that grows meanwhile one byte too many is read, and its digest is wrong.
     rest = os.fstat(file.fileno()).st_size + 1
     while line := file.readline(rest):
         rest -= len(line)
@@ -321,14 +321,8 @@ def _write_lines(
         file.write(line)
         digest.update(line)
         count += 1
-    _finish(file)
+    sync_and_close(file)
     return digest.hexdigest(), count
-
-
-def _finish(file: IO[bytes]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-    file.close()  # some file systems report only now that a write was lost
 
 
 def _publish(path: Path, temporary: Path, manifest: Manifest) -> None:
@@ -339,7 +333,7 @@ def _publish(path: Path, temporary: Path, manifest: Manifest) -> None:
     sync_directory(path)
     with _temporary(path, ".manifest.json.") as (name, file):
         file.write(manifest.to_json())
-        _finish(file)
+        sync_and_close(file)
         try:
             os.link(name, path / MANIFEST)
         except FileExistsError:

@@ -232,5 +232,5 @@ class NewCheckpoint:
         self._hidden.rmdir()
 
     def discard(self) -> None:
-        """Leave nothing of it behind."""
+        """Remove all that was written."""
         shutil.rmtree(self.out, ignore_errors=True)

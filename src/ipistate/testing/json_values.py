@@ -69,7 +69,7 @@ def plain_json(max_leaves: int = 20, max_depth: int = MAX_DEPTH) -> SearchStrate
 
     Args:
         max_leaves: About how many scalars a value has.
-        max_depth: How many containers stand inside one another at most.
+        max_depth: How many containers are nested at most.
     """
     scalars = st.one_of(st.none(), st.booleans(), json_numbers(), json_strings())
     bushes = st.recursive(scalars, _containers, max_leaves=max_leaves)

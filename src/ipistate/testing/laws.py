@@ -98,7 +98,7 @@ def check_replay(scenario: Scenario) -> None:
 
 
 def check_restore_continues(scenario: Scenario) -> None:
-    """A state restored from a checkpoint goes on as if nothing had happened.
+    """A state restored from a checkpoint continues as the original would.
 
     Checked at every cut point, so that no call depends on anything but the state.
     """

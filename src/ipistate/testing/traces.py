@@ -54,7 +54,7 @@ def chat_messages(
 
 
 def _members(**members: SearchStrategy[Any] | str) -> SearchStrategy[dict[str, Any]]:
-    """Objects with these members; a text stands for itself."""
+    """Objects with these members; a text is that constant."""
     drawn = {n: st.just(m) if isinstance(m, str) else m for n, m in members.items()}
     return st.fixed_dictionaries(drawn)
 

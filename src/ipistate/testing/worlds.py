@@ -31,7 +31,7 @@ _numbers: Final = st.one_of(
 )
 
 
-# Two of them may come to stand inside one another.
+# Two of them may be nested, and together stay within the limit.
 _odd: Final = plain_json(4, MAX_DEPTH // 4)
 
 

@@ -31,7 +31,7 @@ def bind(tool: Tool, arguments: JsonObject) -> Mapping[str, JsonValue]:
     """
     bound: Mapping[str, JsonValue] = arguments
     if None in arguments.values():
-        bound = {name: value for name, value in arguments.items() if value is not None}
+        bound = given(arguments)
     names = bound.keys()
     if names == tool.known or tool.needed <= names <= tool.known:
         return bound
@@ -42,6 +42,11 @@ def bind(tool: Tool, arguments: JsonObject) -> Mapping[str, JsonValue]:
     if missing:
         raise _missing(tool.name, missing)
     return {name: bound[name] for name in tool.names if name in bound}
+
+
+def given(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Keep the arguments that were given: null counts as absent (section 2.2)."""
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
 def _check_unknown(tool: Tool, name: str) -> None:

@@ -53,7 +53,7 @@ class Product(Row):
 
 @attrs.frozen(kw_only=True)
 class Refund(Row):
-    """A row of ``refunds``; its member order tells created from updated."""
+    """A row of ``refunds``; created and updated ones differ in order."""
 
     refund_id: str
     amount: float

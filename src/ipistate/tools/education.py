@@ -7,6 +7,7 @@ from typing import Final
 import attrs
 
 from ipistate.kernel import JsonObject, JsonValue
+from ipistate.tools.arguments import given
 from ipistate.tools.filters import Test, ci, ci_field_first, equals, select, sub
 from ipistate.tools.registry import tool
 from ipistate.tools.row import Records, Row
@@ -15,7 +16,6 @@ from ipistate.tools.world import (
     Change,
     assign,
     create,
-    given,
     join,
     look_up,
     not_found,
@@ -139,7 +139,9 @@ def adjust_financial_aid(
     found = find(table(world, "financial_aid"), aid_id)
     if isinstance(found, Absent):
         return world, not_found("Financial aid record", aid_id)
-    members = given(amount=amount, status=status, reviewer_notes=reviewer_notes)
+    members = given(
+        {"amount": amount, "status": status, "reviewer_notes": reviewer_notes}
+    )
     row = assign(found, members)
     if not members:
         return world, row

@@ -7,6 +7,7 @@ from typing import Final
 import attrs
 
 from ipistate.kernel import EMPTY_ARRAY, JsonObject, JsonValue
+from ipistate.tools.arguments import given
 from ipistate.tools.filters import ci, eq, eq_given, select, since, sub, until
 from ipistate.tools.registry import tool
 from ipistate.tools.row import Records, Row
@@ -14,7 +15,6 @@ from ipistate.tools.semantics import contains, multiply, text, walk
 from ipistate.tools.world import (
     Change,
     create,
-    given,
     look_up,
     record,
     table,
@@ -190,7 +190,7 @@ def update_schedule_location(
     notes: JsonValue = None,
 ) -> Change:
     """Change a court schedule entry's location or notes."""
-    members = given(location=location, notes=notes)
+    members = given({"location": location, "notes": notes})
     reply = f"Schedule {text(schedule_id)} updated."
     if not members and contains(table(world, "court_schedules"), schedule_id):
         return world, reply  # the record itself is not looked at

@@ -7,6 +7,7 @@ from typing import Final
 import attrs
 
 from ipistate.kernel import JsonObject, JsonValue
+from ipistate.tools.arguments import given
 from ipistate.tools.filters import eq, select
 from ipistate.tools.messaging import current_sender, entries
 from ipistate.tools.registry import tool
@@ -25,7 +26,6 @@ from ipistate.tools.world import (
     assign,
     create,
     enlist,
-    given,
     look_up,
     put_back,
     record,
@@ -48,7 +48,7 @@ class Shipment(Row):
 
 @attrs.frozen(kw_only=True)
 class CustomsDeclaration(Row):
-    """A row of ``customs_declarations``; its member order tells created from updated."""
+    """A row of ``customs_declarations``; created and updated ones differ in order."""
 
     declaration_id: str
     shipment_id: str
@@ -129,7 +129,7 @@ def submit_customs_declaration(
     """Submit, or submit again, a shipment's customs declaration."""
     collection = "customs_declarations"
     declared = {"hs_code": hs_code, "declared_value": declared_value}
-    more = given(additional_info=additional_info)
+    more = given({"additional_info": additional_info})
     found = first_with(table(world, collection), "shipment_id", shipment_id)
     if found is not None:
         key, old = found
@@ -174,7 +174,7 @@ def update_shipment_status(
     **_: JsonValue,
 ) -> Change:
     """Set a shipment's status and, if given, its arrival time and notes."""
-    members = {"status": status, **given(eta=eta, notes=notes)}
+    members = {"status": status, **given({"eta": eta, "notes": notes})}
     reply = f"Shipment {text(shipment_id)} updated to status '{text(status)}'."
     return update(world, ("shipments", "Shipment", shipment_id), members, reply)
 
@@ -206,7 +206,7 @@ def add_warehouse_inventory(
         description=description,
         quantity=quantity,
         warehouse_location=warehouse_location,
-        **given(comments=comments),
+        **given({"comments": comments}),
     )
     form = ("inventory_id", "INV-")
     world, row = create(world, "warehouse_inventories", form, members)

@@ -12,10 +12,11 @@ from ipistate.kernel import (
     derive_id,
     trusted_array,
 )
+from ipistate.tools.arguments import given
 from ipistate.tools.filters import Test, ci_field_first, eq, eq_given, select
 from ipistate.tools.registry import tool
 from ipistate.tools.semantics import field, iterate, text
-from ipistate.tools.world import Change, append, given, place, record, with_collection
+from ipistate.tools.world import Change, append, place, record, with_collection
 
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def current_sender(world: JsonObject, fallback: str) -> JsonValue:
-    """Name who sends: the current user's e-mail if truthy, else the name as it is."""
+    """Name the sender: the current user's e-mail if truthy, else the name as it is."""
     user = world.get("current_user", EMPTY_OBJECT)
     return field(user, "email") or field(user, "name", fallback)
 
@@ -57,7 +58,7 @@ def send_message(
     """Send a message to one or more recipients."""
     sender = from_ or current_sender(world, "system@example.com")
     receiver = _receiver(recipient or to or recipients)
-    about = given(case_id=case_id, related_claim_id=related_claim_id)
+    about = given({"case_id": case_id, "related_claim_id": related_claim_id})
     message = record(
         **{"from": sender, "to": receiver},
         subject=subject,

@@ -41,7 +41,7 @@ class Row:
         return structure(document, cls)
 
     def to_document(self) -> JsonObject:
-        """Write the row back: members stand where they stood, new ones last."""
+        """Write the row back: members keep their places, new ones go last."""
         members = unstructure(self)
         if self.member_order:
             return members

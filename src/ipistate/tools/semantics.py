@@ -10,6 +10,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ipistate.kernel import (
+    INTEGER_BOUND,
     MAX_INTEGER_DIGITS,
     JsonArray,
     JsonObject,
@@ -44,7 +45,7 @@ class Absent:
 
 ABSENT: Final = Absent()
 
-# Tuples, because a union of types is made anew wherever it is written.
+# Tuples, because a union of types is made again wherever it is written.
 _CONTAINERS: Final = (list, dict)
 _ITERABLE: Final = (list, str, dict)
 _NUMBER: Final = (int, float)
@@ -236,7 +237,7 @@ def _repeated(sequence: str | JsonArray, count: JsonValue) -> JsonValue:
 
 def _storable(number: float) -> float:
     if isinstance(number, int):
-        if abs(number) < 10**MAX_INTEGER_DIGITS:
+        if abs(number) < INTEGER_BOUND:
             return number
         shown = f"the result has more than {MAX_INTEGER_DIGITS} digits"
         raise Refused("OverflowError", shown)

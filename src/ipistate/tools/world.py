@@ -226,11 +226,6 @@ def append(world: JsonObject, collection: str, row: JsonObject) -> JsonObject:
     return with_collection(world, collection, content, row, 2)
 
 
-def given(**members: JsonValue) -> dict[str, JsonValue]:
-    """Keep the arguments that were given: null counts as absent (section 2.2)."""
-    return {name: value for name, value in members.items() if value is not None}
-
-
 def truthy(**members: JsonValue) -> dict[str, JsonValue]:
     """Keep the arguments that are truthy."""
     return {name: value for name, value in members.items() if value}

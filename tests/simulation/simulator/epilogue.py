@@ -76,8 +76,9 @@ def _free_retired(sim: Simulation) -> None:
     if bindings.leaving:
         episodes = tuple(bindings.sessions[s] for s in sorted(bindings.leaving))
         _must(sim, RetireBody, "last-retire", episode_ids=episodes)
-    if bindings.marks:
-        _must(sim, ForgetBody, "last-forget", rollout_ids=tuple(bindings.marks))
+    rollouts = tuple(bindings.retired.marks)
+    if rollouts:
+        _must(sim, ForgetBody, "last-forget", rollout_ids=rollouts)
 
 
 def _checkpoint(sim: Simulation) -> None:

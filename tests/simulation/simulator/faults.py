@@ -18,6 +18,7 @@ from ipistate.protocol import (
     restore,
     resume,
     retire,
+    retired_attempts,
     session_registry,
 )
 
@@ -85,7 +86,7 @@ FAULTS = {
         session_registry.SessionRegistry, "claimed", "if not claimed", "if True"
     ),
     "a mark does not refuse its own attempt": Fault(
-        session_registry, "is_among", "<=", "<"
+        retired_attempts, "is_among", "<=", "<"
     ),
     "ready while requests run": Fault(
         gate.Readiness, "ready", "not self.inflight and ", ""
@@ -145,7 +146,10 @@ FAULTS = {
         gate.Gate, "make", "self.bindings.bound(event.sessions)", "self.bindings"
     ),
     "a fork of a retired attempt": Fault(
-        gate.Gate, "make", "map(self.bindings.covers, event.sessions.values())", "()"
+        gate.Gate,
+        "make",
+        "map(self.bindings.retired.covers, event.sessions.values())",
+        "()",
     ),
     "swept while it is used": Fault(gate.Gate, "sweep", "self.busy() | ", ""),
     "swept while it is freed": Fault(

@@ -349,7 +349,7 @@ def loss(stage: WorldDraft) -> TaskRequest:
 
 
 def late_ones(stage: WorldDraft) -> TaskRequest:
-    """Tell somebody which shipments are late."""
+    """Report which shipments are late."""
     about, reader = shipment(stage, "delayed"), stage.outsider()
     words = (
         f"Find all shipments with the status delayed and write to {reader.email} when "
