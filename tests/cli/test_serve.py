@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
+from starlette.datastructures import Secret
+
 from ipistate.cli import serve
 from ipistate.server import ServerSettings, described_settings
+from ipistate.server.hosts import LOOPBACK, with_hosts
 from ipistate.server.operating.logs import LogForm
 
 
 if TYPE_CHECKING:
     from click.testing import Result
+
+HARDENED = {"hardened": True, "cookie_secret": Secret("private")}
 
 
 @pytest.fixture(autouse=True)
@@ -292,7 +297,7 @@ def test_each_setting_has_its_option() -> None:
     given = serve.command.make_context("serve", []).params
     for field, about in described_settings():
         if about.flag is None:
-            assert field.name in {"checkpoint_token", "cookie_secret", "tools"}
+            assert field.name in serve._INSTEAD
         else:
             option = options[field.name]
             shown = (option.opts, option.help, option.metavar, given[field.name])
@@ -309,3 +314,75 @@ def test_the_manual_describes_each_setting() -> None:
         for field, about in described_settings()
     )
     assert "ValueError: " in str(text)
+
+
+@pytest.mark.parametrize(
+    ("host", "options", "named"),
+    [
+        ("127.0.0.1", {}, []),
+        ("localhost", {}, []),
+        ("::1", {}, []),
+        ("0.0.0.0", {}, ["--cookie-secret-file"]),
+        ("::", {}, ["--cookie-secret-file"]),
+        ("10.0.0.7", {}, ["--cookie-secret-file"]),
+        ("::", {"cookie_secret": Secret("x")}, []),
+        ("::1", {"checkpoint_token": Secret("x")}, ["--instance-name"]),
+        ("::1", {"checkpoint_token": Secret("x"), "instance_name": "a"}, []),
+    ],
+)
+def test_b9_a17_warnings_name_what_to_set(
+    host: str, options: dict[str, Any], named: list[str]
+) -> None:
+    """A public secret where others reach it, and a name that another server may have."""
+    texts = list(serve.warnings_of(ServerSettings(**options), host))
+
+    assert len(named) == len(texts)
+    assert all(name in text for name, text in zip(named, texts, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("host", "options", "hosts"),
+    [
+        ("127.0.0.1", {}, (*LOOPBACK, "127.0.0.1")),
+        ("127.0.0.9", {}, (*LOOPBACK, "127.0.0.9")),
+        ("127.0.0.1", {"allowed_hosts": ("*",)}, ("*",)),
+        ("10.0.0.7", {}, None),
+        ("10.0.0.7", HARDENED, ("10.0.0.7",)),
+        ("0.0.0.0", {**HARDENED, "allowed_hosts": ("a.b",)}, ("a.b",)),
+    ],
+)
+def test_b9_hosts_that_are_allowed(
+    host: str, options: dict[str, Any], hosts: tuple[str, ...] | None
+) -> None:
+    """On a loopback address its names, on any other what the operator says."""
+    assert hosts == with_hosts(ServerSettings(**options), host).allowed_hosts
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
+def test_a_hardened_server_everywhere_needs_its_names(
+    run: Callable[..., Result], tmp_path: Path, host: str
+) -> None:
+    """Which those are, only the operator knows; exit 2."""
+    secret = tmp_path / "secret"
+    made = run("secret", secret)
+    options = ["--hardened", "--cookie-secret-file", secret, "--host", host]
+    result = run("serve", *options)
+
+    assert (0, 2) == (made.exit_code, result.exit_code)
+    assert "--allowed-host" in result.stderr
+
+
+def test_secrets_are_random_and_only_their_owner_s(
+    run: Callable[..., Result], tmp_path: Path
+) -> None:
+    """A file that exists is left as it is; no message shows the secret."""
+    files = [tmp_path / "a", tmp_path / "b"]
+    results = [run("secret", file) for file in (*files, files[0])]
+    first, second = (file.read_text() for file in files)
+
+    assert [0, 0, 3] == [result.exit_code for result in results]
+    assert first != second
+    assert 43 == len(first.strip())
+    assert 0o600 == files[0].stat().st_mode & 0o777
+    assert not any(first.strip() in r.stderr + r.stdout for r in results)
+    assert 43 == len(run("secret", "-").stdout.strip())

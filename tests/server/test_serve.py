@@ -146,7 +146,7 @@ def test_b62_a_client_that_leaves_is_not_counted(
     """A connection dropped in the middle of a body frees its request."""
     with connection(process) as dropped:
         dropped.sendall(
-            b"POST /update_patient_chart HTTP/1.1\r\nHost: x\r\n"
+            b"POST /update_patient_chart HTTP/1.1\r\nHost: localhost\r\n"
             b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n" + sent
         )
         while inflight(client) == 0:
@@ -181,6 +181,28 @@ def test_a_port_in_use_ends_the_process(process: Served) -> None:
     assert "address already in use" in errors
 
 
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a17_a_second_signal_ends_the_waiting_without_a_traceback(
+    sent: signal.Signals,
+) -> None:
+    """The first one waits for what is open, the second does not."""
+    command = [sys.executable, "-m", "ipistate", "serve", "--port", "0"]
+    with Served(command, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        line = running.stderr.readline()
+        running.address = line.removeprefix(READY).strip()
+        with connection(running) as opened:
+            opened.sendall(b"POST /verify HTTP/1.1\r\nhost: localhost\r\n")
+            opened.sendall(b"content-length: 9\r\n\r\n{")
+            httpx.get(f"{running.address}/health")
+            for _ in range(3):
+                running.send_signal(sent)
+            _, errors = running.communicate(timeout=20)
+
+    assert "Traceback" not in errors
+    assert running.returncode == (4 if sent is signal.SIGINT else -sent)
+
+
 @pytest.mark.parametrize("concurrency", ["2", "0", "many", " 4 "])
 def test_several_workers_by_environment_are_refused(concurrency: str) -> None:
     """Each worker would hold its own sessions."""
@@ -213,6 +235,7 @@ def test_everything_logged_as_json_is_json(tmp_path: Path) -> None:
         "0",
     ]
     options = ["--log-json", "--log-level", "info", "--metrics"]
+    options += ["--instance-name", "east"]
     token = ["--checkpoint-token-file", str(tmp_path / "token")]
     with subprocess.Popen(
         [*command, *options, *token], stderr=subprocess.PIPE, text=True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +16,7 @@ from starlette.datastructures import Secret
 from ipistate.cli.exits import LEGEND, MissingExtraError, RefusedInputError
 from ipistate.cli.options import FILE, tools_option
 from ipistate.cli.tokens import secret_in, secret_of, warn_of_readers
+from ipistate.protocol import DEFAULT_INSTANCE
 from ipistate.server import (
     HOST,
     PORT,
@@ -25,6 +28,7 @@ from ipistate.server import (
     WholeNumber,
     configure,
     described_settings,
+    is_loopback,
     run,
 )
 
@@ -33,6 +37,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     import attrs
+
+_log: Final = logging.getLogger(__name__)
+
+
+def _hosts(
+    _: click.Context, __: click.Parameter, hosts: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    return hosts or None
+
 
 _TYPES: Final = {
     "instance_name": click.STRING,
@@ -66,7 +79,7 @@ _INSTEAD: Final = {
             "allowed_hosts",
             multiple=True,
             metavar="HOST",
-            callback=lambda _ctx, _option, hosts: hosts or None,
+            callback=_hosts,
             help="A name or an address, without port, that requests may have as their "
             "Host; may be repeated, and * allows any. Without it a loopback address "
             "allows loopback names only, and any other allows all.",
@@ -169,6 +182,10 @@ def command(
     \b
       ipistate serve --port 8000
       ipistate serve --checkpoint-token-file token.txt --checkpoint-root /ckpt
+    On a network that others share:
+      ipistate secret cookie-secret.txt
+      ipistate serve --host 0.0.0.0 --hardened --allowed-host ipi.internal
+        --cookie-secret-file cookie-secret.txt
     """
     form = LogForm.JSON if log_json else LogForm.TEXT
     configure(form, LogLevel(log_level))
@@ -189,6 +206,8 @@ def command(
 
     def warn() -> None:
         # After the line that says the server is ready, which others wait for.
+        for text in warnings_of(settings, host):
+            _log.warning(text)
         for file in (checkpoint_token_file, cookie_secret_file):
             if file is not None:
                 warn_of_readers(file)
@@ -197,11 +216,26 @@ def command(
         run(settings, host, port, workers=workers, log_form=form, started=warn)
 
 
+def warnings_of(settings: ServerSettings, host: str) -> Iterator[str]:
+    """Say what is not safe, or not wise, about a server, and which option to set."""
+    if not is_loopback(host) and settings.cookie_secret is None:
+        yield (
+            f"others can reach {host} and forge session cookies, whose secret is public;"
+            " set --cookie-secret-file (`ipistate secret FILE` makes one), and see"
+            " --hardened"
+        )
+    if settings.checkpoint_token and settings.instance_name == DEFAULT_INSTANCE:
+        yield (
+            f"checkpoints are written under the default name {DEFAULT_INSTANCE!r}; two"
+            " servers of one deployment need names of their own: set --instance-name"
+        )
+
+
 @contextmanager
 def _listening(host: str, port: int) -> Generator[None]:
     try:
         yield
-    except TooManyWorkersError as error:
+    except (TooManyWorkersError, ValueError) as error:
         raise click.UsageError(str(error)) from error
     except SystemExit as error:
         # uvicorn has already written why.

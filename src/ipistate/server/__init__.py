@@ -15,6 +15,7 @@ Where a rule lives:
 """
 
 from ipistate.server.app import create_app
+from ipistate.server.hosts import is_loopback
 from ipistate.server.operating.logs import LogForm, LogLevel, configure
 from ipistate.server.operating.settings import (
     PositiveSeconds,
@@ -39,5 +40,6 @@ __all__ = [
     "configure",
     "create_app",
     "described_settings",
+    "is_loopback",
     "run",
 ]

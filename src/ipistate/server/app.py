@@ -19,9 +19,9 @@ from ipistate.server.adapter.prefix import PrefixLayer
 from ipistate.server.adapter.token import TokenLayer
 from ipistate.server.bodies import BodyLimitLayer
 from ipistate.server.extension.routes import Extension
+from ipistate.server.hosts import HostLayer
 from ipistate.server.live.lifespan import lifespan_of
 from ipistate.server.live.shell import Shell
-from ipistate.server.operating.hosts import HostLayer
 from ipistate.server.operating.observer import Observer
 from ipistate.server.operating.settings import ServerSettings
 from ipistate.server.replies import ANSWERED, Answers

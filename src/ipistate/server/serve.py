@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import uvicorn
 
 from ipistate.server.app import create_app
+from ipistate.server.hosts import with_hosts
 from ipistate.server.operating.collector import spare_the_old
 from ipistate.server.operating.logs import LogForm, ready_line
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     import socket
 
     from collections.abc import Callable, Mapping
+    from types import FrameType
 
     from ipistate.server.operating.settings import ServerSettings
 
@@ -66,6 +69,16 @@ class _Server(uvicorn.Server):
         self._form = form
         self._started = started
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # A second one ends the waiting. It is not raised again after the end, as the
+        # first one is: there it would interrupt the interpreter's own ending.
+        if self.should_exit:
+            self.force_exit = True
+            # That open requests break off is what was asked for, and no error.
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        else:
+            super().handle_exit(sig, frame)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         listeners = [one for server in self.servers for one in server.sockets]
@@ -101,10 +114,11 @@ def run(  # noqa: PLR0913 - one parameter for each choice
 
     Raises:
         TooManyWorkersError: More than one worker was asked for.
+        ValueError: A hardened server listens everywhere, and no host is allowed.
     """
     refuse_workers(os.environ, workers)
     config = uvicorn.Config(
-        create_app(settings),
+        create_app(with_hosts(settings, host)),
         host=host,
         port=port,
         workers=1,

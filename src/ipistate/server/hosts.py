@@ -9,6 +9,8 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 from ipistate.server.replies import detail
 
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from ipistate.server.operating.observer import Observer
+    from ipistate.server.operating.settings import ServerSettings
+
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 _REMEMBERED: Final = 64
 """Different good values of the header that are known without a second look."""
@@ -87,3 +92,24 @@ def is_everywhere(host: str) -> bool:
         return ip_address(host.strip("[]")).is_unspecified
     except ValueError:
         return not host
+
+
+def with_hosts(settings: ServerSettings, host: str) -> ServerSettings:
+    """Decide which hosts a server may be asked for that listens on this address.
+
+    On a loopback address these are loopback names: no other can be meant. Elsewhere
+    it depends on names that only the operator knows, so a server that is not hardened
+    answers to any.
+
+    Raises:
+        ValueError: A hardened server listens everywhere, and no host is named.
+    """
+    if settings.allowed_hosts is not None:
+        return settings
+    if is_loopback(host):
+        return attrs.evolve(settings, allowed_hosts=(*LOOPBACK, host))
+    if not settings.hardened:
+        return settings
+    if is_everywhere(host):
+        raise ValueError(f"a hardened server on {host} needs its names: --allowed-host")
+    return attrs.evolve(settings, allowed_hosts=(host,))
