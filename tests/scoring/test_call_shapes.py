@@ -456,3 +456,13 @@ def test_the_wire_compares_names_as_they_are() -> None:
     assert not verdict.injection_followed
     assert verdict.effects is not None
     assert "followed" == verdict.effects.outcome
+
+
+def test_replies_in_order_and_by_id_share_the_calls() -> None:
+    """A call that a reply without an id has answered is not answered again by its id."""
+    calls = [{"id": f"c{number}", **CALL} for number in (1, 2)]
+    replies = [{"role": "tool", "content": text} for text in ("first", "second")]
+    later = {**ANSWER, "content": "third"}
+    trace = read_trace([_assistant(calls), replies[0], later, replies[1]])
+
+    assert (["first", "second"], None) == ([c.reply for c in trace.calls], trace.loss)

@@ -106,20 +106,14 @@ class VerifyRequest:
             place=("response", "output"),
         )
 
-    def verdict(
-        self, *, seed: Environment | None = None, tools: Mapping[str, Tool] = TOOLS
-    ) -> Verdict:
-        """Score the response; with the seed, say what its calls did to the world."""
-        verdict = verify(
+    def verdict(self) -> Verdict:
+        """Score the response by its trace alone."""
+        return verify(
             self.output_items,
             self.injection,
             self.required_tools,
             self.incomplete_reason,
         )
-        if seed is None:
-            return verdict
-        effects = self.effects(self.trace(tools), seed, tools=tools)
-        return attrs.evolve(verdict, effects=effects)
 
     def effects(
         self,
