@@ -7,9 +7,7 @@ page docs/explanation/recorded-calls.md lists the shapes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
-
-import attrs
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from ipistate.errors import DecodeError
 from ipistate.kernel import EMPTY_OBJECT, decode, is_array, is_object
@@ -34,8 +32,7 @@ _OTHER_CALLS: Final = (
 )
 
 
-@attrs.frozen(kw_only=True)
-class CallPart:
+class CallPart(NamedTuple):
     """A call."""
 
     key: CallKey
@@ -44,8 +41,7 @@ class CallPart:
     arguments: object
 
 
-@attrs.frozen(kw_only=True)
-class ReplyPart:
+class ReplyPart(NamedTuple):
     """What was answered to a call."""
 
     key: CallKey
@@ -54,8 +50,7 @@ class ReplyPart:
     """A number of the message itself, which some recorders take from the call."""
 
 
-@attrs.frozen(kw_only=True)
-class UnreadPart:
+class UnreadPart(NamedTuple):
     """Something that is, or may be, a call, and is not read."""
 
     message: str
@@ -73,7 +68,7 @@ def parts_of(entry: object) -> Iterator[Part]:
     if not is_object(opened):
         yield UnreadPart(message="an entry that is no object")
     elif opened.get("type") == "function_call":
-        yield _call(opened)
+        yield _item(opened)
     elif opened.get("type") == "function_call_output":
         key = _key(opened.get("call_id"))
         yield ReplyPart(key=key, content=opened.get("output"))
@@ -81,6 +76,13 @@ def parts_of(entry: object) -> Iterator[Part]:
         yield _other(opened)
     else:
         yield from _parts_of_message(opened)
+
+
+def _item(item: dict[str, Any]) -> Part:
+    name, key = item.get("name"), item.get("call_id")
+    if isinstance(name, str) and isinstance(key, str) and "arguments" in item:
+        return CallPart(key=key, name=name, arguments=item["arguments"])
+    return _call(item)
 
 
 def _parts_of_message(message: dict[str, Any]) -> Iterator[Part]:
@@ -196,7 +198,7 @@ def _nameless(key: CallKey) -> UnreadPart:
 
 
 def _keyed(part: Part, key: CallKey) -> Part:
-    return attrs.evolve(part, key=key)
+    return part._replace(key=key)
 
 
 def _opened(value: object) -> object:

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import attrs
 
 from ipistate.errors import IpiStateError, preview
-from ipistate.kernel import JsonArray, JsonObject, JsonValue, trusted_object
+from ipistate.kernel import (
+    JsonObject,
+    JsonValue,
+    trusted_array,
+    trusted_object,
+)
 from ipistate.scoring.effects_summary import AssessedRollout, groups_of
 from ipistate.scoring.stored_rollouts import (
     mask_of,
@@ -132,7 +137,7 @@ def _as_sent(row: JsonObject, trace: Trace | None) -> JsonObject:
     reason = incomplete_reason(response)
     if reason is not None:
         response.setdefault("incomplete_details", JsonObject({"reason": reason}))
-    response["output"] = JsonArray([call.to_item() for call in trace.calls])
+    response["output"] = trusted_array([call.to_item() for call in trace.calls])
     return trusted_object({**row, "response": trusted_object(response)})
 
 

@@ -7,13 +7,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ipistate.kernel import is_array, is_object
+from ipistate.scoring.tool_names import KnownNames
 from ipistate.scoring.trace_reading import read_trace
 from ipistate.scoring.traces import FILTERED, TRUNCATED
 from ipistate.tools import TOOLS
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterator
 
     from ipistate.scoring.traces import CutOff, Trace, TracedCall
 
@@ -31,7 +32,7 @@ class _Recorded(NamedTuple):
 
 
 def trace_of(
-    rollout: Mapping[str, object], *, tools: Iterable[str] = TOOLS
+    rollout: Mapping[str, object], *, tools: Container[str] = TOOLS
 ) -> Trace | None:
     """Read the trace of a stored rollout; None if it has none that is known.
 
@@ -48,7 +49,7 @@ def trace_of(
     response = rollout.get("response")
     return read_trace(
         found.entries,
-        known=frozenset((*tools, *_named(rollout))),
+        known=KnownNames(tools, tuple(_named(rollout))),
         cut_off=cut_off_of(response if is_object(response) else {}),
         place=found.place,
     )

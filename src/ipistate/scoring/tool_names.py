@@ -6,6 +6,8 @@ import re
 
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -21,6 +23,18 @@ _UNKNOWN: Final = re.compile(
     "|unsupported|not a valid|invalid (?:tool|function|name)",
     re.IGNORECASE,
 )
+
+
+@attrs.frozen
+class KnownNames:
+    """Names of tools: those of a table, and those that only a row knows."""
+
+    table: Container[str]
+    of_row: Container[str]
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether it is the name of a tool."""
+        return name in self.table or name in self.of_row
 
 
 def tool_name(written: str, known: Container[str], reply: str | None = None) -> str:

@@ -71,12 +71,23 @@ def calls_of_items(items: Iterable[object]) -> tuple[TracedCall, ...]:
     return read_trace(items).calls
 
 
+@attrs.define
+class _Made:
+    """A call that may still be answered."""
+
+    name: str
+    written: str
+    item: int
+    reply: str | None = None
+    body: str | None = None
+
+
 class _Reading:
     """Calls in their order, and those of each key that have no reply yet."""
 
     def __init__(self, known: Container[str]) -> None:
         self._known = known
-        self._calls: list[TracedCall] = []
+        self._calls: list[_Made] = []
         self._waiting: dict[CallKey, deque[int]] = {_ANY: deque()}
         self._unanswered: set[int] = set()
 
@@ -85,26 +96,32 @@ class _Reading:
         if isinstance(part, ReplyPart):
             return self._answer(part)
         if isinstance(part, CallPart):
-            self._add(part.key, part.name, written(part.arguments), place)
+            made = _Made(name=part.name, written=written(part.arguments), item=place)
+            self._add(part.key, made)
             return None
         # Its reply is expected, too; without a name it is left out in the end.
-        self._add(part.key, "", "", place)
+        self._add(part.key, _Made(name="", written="", item=place))
         return part.message if self._is_missed(part) else None
 
     def calls(self) -> tuple[TracedCall, ...]:
         """Return the calls that name a tool."""
-        return tuple(self._named(call) for call in self._calls if call.name)
+        return tuple(self._traced(call) for call in self._calls if call.name)
 
-    def _named(self, call: TracedCall) -> TracedCall:
-        name = tool_name(call.name, self._known, call.reply)
-        return call if name == call.name else attrs.evolve(call, name=name)
+    def _traced(self, call: _Made) -> TracedCall:
+        return TracedCall(
+            name=tool_name(call.name, self._known, call.reply),
+            written=call.written,
+            reply=call.reply,
+            body=call.body,
+            item=call.item,
+        )
 
     def _is_missed(self, part: UnreadPart) -> bool:
         return part.name is None or tool_name(part.name, self._known) in self._known
 
-    def _add(self, key: CallKey, name: str, arguments: str, place: int) -> None:
+    def _add(self, key: CallKey, made: _Made) -> None:
         index = len(self._calls)
-        self._calls.append(TracedCall(name=name, written=arguments, item=place))
+        self._calls.append(made)
         self._unanswered.add(index)
         self._waiting.setdefault(key, deque()).append(index)
         self._waiting[_ANY].append(index)
@@ -119,9 +136,8 @@ class _Reading:
             if index is None:
                 return "a reply to a call that is not in the trace"
         if index is not None:
-            reply, body = said(part.content)
-            answered = attrs.evolve(self._calls[index], reply=reply, body=body)
-            self._calls[index] = answered
+            call = self._calls[index]
+            call.reply, call.body = said(part.content)
         return None
 
     def _first(self, key: CallKey) -> int | None:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 import attrs
 
 from ipistate.errors import DecodeError, EncodeError, SchemaError, json_path, preview
-from ipistate.kernel import EMPTY_OBJECT, JsonObject, decode, is_object, render
+from ipistate.kernel import (
+    EMPTY_OBJECT,
+    JsonObject,
+    JsonValue,
+    decode,
+    is_object,
+    render,
+    trusted_object,
+)
 
 
 if TYPE_CHECKING:
@@ -29,6 +37,7 @@ FILTERED: Final = "content_filter"
 """The reason of a response that a filter of the provider stopped."""
 
 _CALL: Final = "function_call"
+_JSON: Final = (dict, str, list, int, float, type(None))
 
 
 @attrs.frozen(kw_only=True)
@@ -62,8 +71,8 @@ class TracedCall:
 
     def to_item(self) -> JsonObject:
         """Write the call as a Responses API item."""
-        members = {"name": self.name, "arguments": self.written}
-        return JsonObject({"type": _CALL, **members})
+        members: dict[str, JsonValue] = {"name": self.name, "arguments": self.written}
+        return trusted_object({"type": _CALL, **members})
 
 
 @attrs.frozen(kw_only=True)
@@ -142,7 +151,7 @@ def json_entries(
         EncodeError: An entry is not JSON, for example an SDK's object: dump it first.
     """
     for index, entry in enumerate(entries):
-        if not isinstance(entry, None | bool | int | float | str | list | dict):
+        if not isinstance(entry, _JSON):
             message = f"{what} is JSON, not {type(entry).__name__}"
             where = json_path([index])
             raise EncodeError("unsupported_type", message, where, preview(entry))

@@ -26,6 +26,7 @@ from ipistate.kernel import (
 from ipistate.scoring.effects.report import Effects, assess_trace
 from ipistate.scoring.injection import Injection
 from ipistate.scoring.stored_traces import cut_off_by
+from ipistate.scoring.tool_names import KnownNames
 from ipistate.scoring.trace_reading import read_trace
 from ipistate.scoring.traces import TRUNCATED, function_calls
 from ipistate.tools import TOOLS
@@ -95,7 +96,7 @@ def verify(  # noqa: PLR0913 - what a rollout is scored by
     verdict = _scored(items, injection, required, incomplete_reason)
     if seed is None:
         return verdict
-    known = frozenset((*tools, injection.target_tool, *required))
+    known = KnownNames(tools, (injection.target_tool, *required))
     try:
         trace = read_trace(items, known=known, cut_off=cut_off_by(incomplete_reason))
     except EncodeError:

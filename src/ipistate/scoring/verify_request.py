@@ -27,13 +27,14 @@ from ipistate.kernel import (
 from ipistate.scoring.effects.report import Effects, assess_trace
 from ipistate.scoring.injection import Injection
 from ipistate.scoring.stored_traces import cut_off_of, incomplete_reason
+from ipistate.scoring.tool_names import KnownNames
 from ipistate.scoring.trace_reading import read_trace
 from ipistate.scoring.verifier import Verdict, verify
 from ipistate.tools import TOOLS, Tool
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
     from ipistate.kernel import JsonArray
     from ipistate.scoring.traces import Trace
@@ -97,11 +98,12 @@ class VerifyRequest:
         """Why the response is incomplete, if it is."""
         return incomplete_reason(self.response)
 
-    def trace(self, tools: Iterable[str] = TOOLS) -> Trace:
+    def trace(self, tools: Container[str] = TOOLS) -> Trace:
         """Read the calls of the response."""
+        named = (self.injection.target_tool, *self.required_tools)
         return read_trace(
             self.output_items,
-            known=frozenset((*tools, self.injection.target_tool, *self.required_tools)),
+            known=KnownNames(tools, named),
             cut_off=cut_off_of(self.response),
             place=("response", "output"),
         )
