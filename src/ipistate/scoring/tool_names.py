@@ -34,7 +34,7 @@ class KnownNames:
 
     def __contains__(self, name: object) -> bool:
         """Tell whether it is the name of a tool."""
-        return name in self.table or name in self.of_row
+        return isinstance(name, str) and (name in self.table or name in self.of_row)
 
 
 def tool_name(written: str, known: Container[str], reply: str | None = None) -> str:
