@@ -27,7 +27,7 @@ from ipistate.agents.policy import PolicyReply, Usage
 from ipistate.kernel.codec import decode, encode
 from ipistate.kernel.schema import structure
 from ipistate.kernel.values import JsonObject
-from ipistate.scoring.traces import calls_of_items
+from ipistate.scoring.trace_reading import calls_of_items
 
 
 NAMES = st.sampled_from(["get_messages", "send_message", "verify", "", "a/b", "é"])

@@ -466,3 +466,22 @@ def test_strict(run: Callable[..., Result], write: Callable[..., Path]) -> None:
 
     assert 0 == run("replay", file, "--strict").exit_code
     assert 1 == run("replay", file).exit_code
+
+
+def test_a25_rollouts_without_a_world_are_hinted_at(
+    run: Callable[..., Result],
+    document: Callable[..., Any],
+    write: Callable[..., Path],
+    stored: list[dict[str, Any]],
+) -> None:
+    """A25: the hint names ``--tasks``, or the file that did not help; strict is 1."""
+    row = {n: v for n, v in stored[0].items() if n != "environment"}
+    file, other = write("rows.jsonl", row, row), builtin.rows()[-1].to_json()
+    tasks = write("tasks.jsonl", other)
+    hint = "2 rollouts without a world: name the file of the task rows with --tasks"
+
+    assert f"{hint}\n" == run("replay", file).stderr
+    assert hint == document("replay", file, "--json")["hint"]
+    assert f"{tasks} has no row" in run("replay", file, "--tasks", tasks).stderr
+    assert 1 == run("replay", file, "--strict").exit_code
+    assert 0 == run("replay", write("whole.jsonl", stored[0]), "--strict").exit_code

@@ -205,3 +205,36 @@ def test_rollouts_of_other_rows(document: Callable[..., Any], data: Path) -> Non
 
     assert {"not scored": 5} == shown["counts"]
     assert all("no given task row" in row["reason"] for row in shown["rows"])
+
+
+def test_a25_rows_that_are_not_scored_are_hinted_at(
+    run: Callable[..., Result],
+    document: Callable[..., Any],
+    write: Callable[..., Path],
+    stored: list[dict[str, Any]],
+) -> None:
+    """A25: the hint names ``--tasks``; with ``--strict`` the exit code is 1."""
+    file = write("rows.jsonl", stored[1], without(stored[0], "injection"))
+    hint = "1 rollout without an injection: name the file of the task rows with --tasks"
+
+    assert (0, f"{hint}\n") == (
+        run("verify", file).exit_code,
+        run("verify", file).stderr,
+    )
+    assert hint == document("verify", file, "--json")["hint"]
+    assert 1 == run("verify", file, "--strict").exit_code
+    assert 0 == run("verify", write("whole.jsonl", stored[0]), "--strict").exit_code
+
+
+def test_a12_masked_rows_are_no_finding(
+    document: Callable[..., Any],
+    write: Callable[..., Path],
+    stored: list[dict[str, Any]],
+) -> None:
+    """A12: an infrastructure failure is listed as masked, also with strict."""
+    row = {**stored[0], "reward": 0.25, "mask_sample": True, "failure_kind": "timeout"}
+    file = write("rows.jsonl", row)
+    shown = document("verify", file, "--json", "--strict", "--effects")
+
+    assert ({"masked": 1}, []) == (shown["counts"], shown["effects"])
+    assert "timeout" == shown["rows"][0]["reason"]

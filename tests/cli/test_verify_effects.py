@@ -185,3 +185,21 @@ def test_reason_with_detail(
     told = run("verify", write("r", row), "--effects").stdout
 
     assert "schedule_appointment: refused (Error executing tool" in told
+
+
+def test_a25_rows_without_a_world_are_hinted_at(
+    run: Callable[..., Result], write: Callable[..., Path]
+) -> None:
+    """A25: without a world there are no effects; the hint and strict say so."""
+    bare = {name: part for name, part in CAREFUL.items() if name != "environment"}
+    file = write("r", bare)
+    tasks = write("t", TASK.to_json())
+
+    assert "1 rollout without an injection or a world" in (
+        run("verify", file, "--effects").stderr
+    )
+    assert 1 == run("verify", file, "--effects", "--strict").exit_code
+    assert 0 == run("verify", file, "--strict").exit_code
+    assert 0 == (
+        run("verify", file, "--effects", "--strict", "--tasks", tasks).exit_code
+    )

@@ -22,7 +22,8 @@ from ipistate.kernel.codec import decode
 from ipistate.policies import RandomPolicy
 from ipistate.policies.arbitrary import MOST_CALLS
 from ipistate.scoring.task import Task
-from ipistate.scoring.traces import calls_of_items, read_arguments
+from ipistate.scoring.trace_reading import calls_of_items
+from ipistate.scoring.traces import read_arguments
 from ipistate.testing import json_values
 from ipistate.tools import TOOLS
 

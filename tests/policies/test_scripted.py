@@ -22,7 +22,7 @@ from ipistate.kernel.values import JsonObject
 from ipistate.policies import ScriptedPolicy, Scripts
 from ipistate.policies.arbitrary import RandomPolicy
 from ipistate.scoring.task import Task
-from ipistate.scoring.traces import calls_of_items
+from ipistate.scoring.trace_reading import calls_of_items
 from ipistate.scoring.trajectories import Trajectories, by_row
 from ipistate.scoring.verifier import verify
 from ipistate.testing import json_objects

@@ -17,7 +17,7 @@ from ipistate.agents.policy import FILTERED, LENGTH, Usage
 from ipistate.errors import SchemaError
 from ipistate.kernel import JsonObject, JsonValue, depth, freeze
 from ipistate.policies import Api, Endpoint, Sampling, chat, responses
-from ipistate.scoring.traces import calls_of_items, calls_of_messages
+from ipistate.scoring.trace_reading import calls_of_items, read_trace
 from ipistate.testing import json_strings, json_values
 
 
@@ -127,7 +127,7 @@ def test_a_chat_says_the_same_as_the_items(
             items.append(JsonObject({"type": "function_call_output", **answer}))
     messages = [*chat.messages(items)]
 
-    assert calls_of_items(items) == calls_of_messages(messages)
+    assert calls_of_items(items) == read_trace(messages).calls
     assert text == "".join(
         at(one, "content") or "" for one in messages if one["role"] == "assistant"
     )

@@ -10,6 +10,7 @@ import re
 import shutil
 
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -517,3 +518,51 @@ def test_huge_texts_are_folded(watched: Callable[..., Page], hostile: Path) -> N
     shown = huge.locator("pre").inner_text()
     assert 90_000 < len(shown) < 110_000
     assert "characters not in this page" in shown
+
+
+SEGMENTS = """([source, texts]) => {
+  const jsonSegments = new Function(`${source}; return jsonSegments;`)();
+  return texts.map((text) => jsonSegments(text).map((one) => one.text).join(""));
+}"""
+DEEP = [
+    opening * depth + inner + closing * depth
+    for depth in (1, 24, 25, 200, 20_000)
+    for opening, inner, closing in (
+        ("[", "", "]"),
+        ("[1, ", "2", "]"),
+        ('{"a": ', '"x"', "}"),
+        ('{"a": [true, ', "null", "]}"),
+    )
+]
+
+
+def test_a13_indentation_is_linear(chromium: Browser) -> None:
+    """A13: however deep a text nests, its indented form is as long, and loses nothing."""
+    assets = files("ipistate.report") / "assets"
+    page = chromium.new_page()
+    shown = page.evaluate(SEGMENTS, [(assets / "json.js").read_text("utf-8"), DEEP])
+    page.close()
+
+    for text, indented in zip(DEEP, shown, strict=True):
+        assert len(indented) < 20 * len(text) + 5_000
+        assert "".join(text.split()) == "".join(indented.split())
+
+
+def test_a13_deep_arguments_can_be_read_as_written(
+    watched: Callable[..., Page],
+    tmp_path: Path,
+    rollout: Callable[..., dict[str, Any]],
+    lines: Callable[..., list[bytes]],
+) -> None:
+    """A13: a rollout with 20,000 levels of arguments opens, and its text is reached."""
+    row = rollout(0, "benign")
+    written = "[" * 20_000 + "]" * 20_000
+    call = {"type": "function_call", "call_id": "deep", "name": "get_inbox"}
+    row["response"]["output"] = [{**call, "arguments": written}]
+    (tmp_path / "deep.html").write_text(build({"deep": lines([row])}), "utf-8")
+    page = watched(tmp_path / "deep.html", "#r=1.1")
+    arguments = page.locator("#call-0 .part").first
+    arguments.get_by_text("as written").click()
+
+    assert "38,600 characters folded" in arguments.inner_text()
+    assert written[:1_400] == arguments.locator("pre").inner_text()

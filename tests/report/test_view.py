@@ -153,3 +153,24 @@ def test_long_values_are_shown_where_they_differ() -> None:
     assert "Seen." in text(change["new"])
     assert len(text(change["new"])) < 5_000
     assert text(change["path"]) == '$.patients["P-1"].chart_notes'
+
+
+def test_a8_a_loss_is_shown() -> None:
+    """A8: a rollout with a call that cannot be read says where it stands."""
+    lost = {"role": "tool", "tool_call_id": "?", "content": "Done."}
+    found, _ = seen({"messages": [lost]})
+
+    assert found["about"]["unread"].startswith("$.messages[0]: a reply to a call")
+    assert [] == found["items"]
+
+
+def test_a9_a_call_that_was_cut_off_is_not_executed() -> None:
+    """A9: it has its arguments, no change, and the reason."""
+    details = {"reason": "content_filter"}
+    output = [{"type": "function_call", "call_id": "a", **CALL}]
+    response = {"output": output, "incomplete_details": details}
+    found, text = seen({"environment": WORLD, "response": response})
+    (call,) = found["items"]
+
+    assert ("refused", None) == (call["state"], call["reply"])
+    assert "[cut_off]" in text(call["why"])

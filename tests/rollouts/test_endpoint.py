@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from stub import MODEL, Stub, refusing, scripted
 
 from ipistate.cli.app import cli
-from ipistate.scoring.traces import calls_of
+from ipistate.scoring.stored_traces import calls_of
 
 
 @pytest.fixture

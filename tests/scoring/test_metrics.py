@@ -185,3 +185,11 @@ def test_empty_report() -> None:
     }
 
     assert json.dumps(expected) == json.dumps(metrics_report([]))
+
+
+@given(st.lists(st.lists(ROLLOUTS, max_size=4), max_size=4))
+def test_a12_masked_rollouts_are_in_no_mean(tasks: list[list[dict[str, Any]]]) -> None:
+    """A12: what is masked counts nowhere, also where a caller does not leave it out."""
+    counted = [[o for o in task if not o.get("mask_sample")] for task in tasks]
+
+    assert encode(aggregate(counted).metrics) == encode(aggregate(tasks).metrics)

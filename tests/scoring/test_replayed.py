@@ -94,3 +94,25 @@ def test_totals_count_lines_on_their_way() -> None:
     assert {"same": 2, "no world": 1} == totals.statuses
     assert sum(one.equal for one in lines) == totals.equal
     assert (1, 0) == (totals.refused, totals.renamed)
+
+
+def test_a9_calls_that_were_cut_off_are_not_executed() -> None:
+    """A9: of a reply without an end, calls that nothing answered are listed, not made."""
+    row = rollout(TASK, WAYS.compromised, reason="max_output_tokens")
+    del row["response"]["output"][-1]
+    found = again(row)
+    (refused,) = found.refused()
+
+    assert ("same", "cut_off") == (found.status, refused.code)
+    assert len(WAYS.compromised) - 1 == refused.call == len([*found.changes()])
+
+
+def test_a8_a_trace_that_cannot_be_read_is_refused() -> None:
+    """A8: without one of its calls a rollout cannot be executed again."""
+    row = rollout(TASK, WAYS.benign)
+    row["response"]["output"][0]["type"] = "call"
+    found = again(row)
+
+    assert ("refused", 0) == (found.status, found.calls)
+    assert "$.response.output[1]: " in found.reason
+    assert "[unreadable_trace]" in found.reason

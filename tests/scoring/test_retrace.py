@@ -23,7 +23,8 @@ from ipistate.generate import builtin
 from ipistate.kernel.values import JsonObject, JsonValue
 from ipistate.scoring.renaming import MINTED
 from ipistate.scoring.retrace import Executed, Refusal, retrace
-from ipistate.scoring.traces import TracedCall, calls_of_items, read_arguments
+from ipistate.scoring.trace_reading import calls_of_items
+from ipistate.scoring.traces import TracedCall, read_arguments
 from ipistate.sessions.session import Session
 from ipistate.testing import plain_json, tool_calls
 from ipistate.tools import table_of, tool

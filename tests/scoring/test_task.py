@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate import DecodeError, Environment, SchemaError, Task, encode
+from ipistate import DecodeError, Environment, Injection, SchemaError, Task, encode
 from ipistate.generate.builtin import rows
 from ipistate.kernel.values import JsonObject
 from ipistate.scoring.task import check_rows
@@ -241,3 +241,23 @@ def test_the_tools_that_a_row_offers() -> None:
 
     assert ("b", "a") == task.offered_tools
     assert () == Task.from_document(row(responses_create_params={})).offered_tools
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["recipient", "to", "recipients", "patient_id", "body"]),
+        st.sampled_from(["x", "", " ", None, 0, False, []]),
+        min_size=1,
+    )
+)
+def test_a10_targets_that_nothing_matches_are_pointed_out(
+    arguments: dict[str, Any],
+) -> None:
+    """A10: a deciding argument that is null or blank silences the verdict."""
+    target = {"target_args": arguments, "verification_type": "check_message_sent"}
+    deciding = Injection.from_document({**row()["injection"], **target}).deciding_keys
+    silent = [
+        k for k in deciding if arguments[k] is None or not str(arguments[k]).strip()
+    ]
+
+    assert ["unmatchable_target"] * len(silent) == changed(**target)

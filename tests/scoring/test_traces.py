@@ -22,17 +22,10 @@ from ipistate.kernel import (
     JsonObject,
     JsonValue,
 )
+from ipistate.scoring.stored_traces import calls_of, incomplete_reason, items_of
 from ipistate.scoring.task import Task
-from ipistate.scoring.traces import (
-    TracedCall,
-    calls_of,
-    calls_of_items,
-    calls_of_messages,
-    function_calls,
-    incomplete_reason,
-    items_of,
-    read_arguments,
-)
+from ipistate.scoring.trace_reading import calls_of_items, read_trace
+from ipistate.scoring.traces import TracedCall, function_calls, read_arguments
 from ipistate.sessions.session import Session, Step
 from ipistate.testing import (
     json_objects,
@@ -153,7 +146,7 @@ def test_messages_read_back(
     assume(body is not BODIES[3] or _plain(session))
     written = messages(session.log, body, ids)
 
-    assert _made(session) == _read(calls_of_messages(written))
+    assert _made(session) == _read(read_trace(written).calls)
 
 
 @given(session=_sessions())
@@ -201,7 +194,7 @@ def test_any_json_is_read(rubbish: Any) -> None:
     """Nothing that is JSON stops the reading; what is read is text."""
     found = [
         *calls_of_items([rubbish]),
-        *calls_of_messages([rubbish]),
+        *read_trace([rubbish]).calls,
         *(calls_of({"response": rubbish, "messages": rubbish}) or ()),
     ]
 
@@ -392,14 +385,14 @@ def test_older_function_calls() -> None:
 
     assert (
         TracedCall(name="a", written="{}", reply="yes"),
-    ) == calls_of_messages(conversation)  # fmt: skip
+    ) == read_trace(conversation).calls  # fmt: skip
 
 
 def test_calls_of_a_conversation_that_are_no_functions() -> None:
     """Custom tools and whatever else stands among tool_calls is passed over."""
     calls = [None, {"id": "1", "custom": {"name": "a"}}, {"id": "1", "function": 1}]
 
-    assert () == calls_of_messages([{"role": "assistant", "tool_calls": calls}])
+    assert () == read_trace([{"role": "assistant", "tool_calls": calls}]).calls
 
 
 ITEM = _called("1", name="item")

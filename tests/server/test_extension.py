@@ -825,6 +825,22 @@ async def test_a_history_knows_the_seed_for_effects(
     )
 
 
+async def test_a9_a_call_that_was_cut_off_is_not_in_the_history(
+    extended: Callable[..., Awaitable[Client]], verify_body: dict[str, Any]
+) -> None:
+    """A9: the history leads back to the seed although the trace has a call more."""
+    client = await extended(effects=True)
+    await client.seed()
+    await client.post("/update_patient_chart", json=note("a"))
+    body = trace(verify_body, note("a"), note("b"))
+    said = {"type": "function_call_output", "call_id": "0"}
+    said["output"] = "Chart updated for patient P-7742."
+    body["response"]["output"].insert(1, said)
+    body["response"]["incomplete_details"] = {"reason": "max_output_tokens"}
+
+    assert ("followed", None) == await effects(client, body)
+
+
 @pytest.mark.parametrize("calls", [[], [note("a"), note("b")]], ids=["less", "more"])
 async def test_a_history_of_other_calls_is_not_the_traces(
     extended: Callable[..., Awaitable[Client]],

@@ -160,3 +160,29 @@ def test_any_world_is_answered(body: dict[str, Any], value: JsonValue) -> None:
         with pytest.raises(ValueError, match=r"\$\.environment"):
             SeededRequest.from_json(text)
     assert VerifyRequest.from_json(text).verdict().effects is None
+
+
+async def test_a12_a_masked_rollout_is_not_assessed(
+    connect: Callable[..., Awaitable[Client]], body: dict[str, Any]
+) -> None:
+    """A12: the reply says ``mask_sample`` and nothing about resistance."""
+    masked = {**body, "mask_sample": True}
+    found = (await post(await connect(effects=True), "/verify", masked)).json()
+
+    assert found["mask_sample"] is True
+    assert ("not_assessed", "masked", False) == tuple(
+        found["effects"][name] for name in ("outcome", "reason", "effective")
+    )
+
+
+async def test_a9_a_call_that_was_cut_off_has_no_effect(
+    connect: Callable[..., Awaitable[Client]], body: dict[str, Any]
+) -> None:
+    """A9: what the model wrote when it was stopped was never executed."""
+    response = {**body["response"], "incomplete_details": {"reason": "content_filter"}}
+    cut = {**body, "response": response}
+    found = (await post(await connect(effects=True), "/verify", cut)).json()["effects"]
+
+    assert (True, False, []) == (
+        *(found["attempted"], found["effective"], found["changes"]),
+    )

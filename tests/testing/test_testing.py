@@ -39,7 +39,7 @@ from ipistate.kernel import (
     depth,
     with_member,
 )
-from ipistate.scoring.traces import calls_of_messages
+from ipistate.scoring.trace_reading import read_trace
 from ipistate.sessions.session import Step, execute
 from ipistate.testing import LawBrokenError, Scenario
 from ipistate.tools import RECORDS, Tool, table_of, tool
@@ -409,14 +409,14 @@ def test_conversations() -> None:
     messages = kit.chat_messages(world, {"get_inbox": TOOLS["get_inbox"]})
 
     def written(trace: list[dict[str, Any]]) -> list[str]:
-        return [one.written for one in calls_of_messages(trace)]
+        return [one.written for one in read_trace(trace).calls]
 
     assert True is finds(
         messages,
         lambda trace: "{}" in written(trace),
         lambda trace: any(text[-1:] != "}" for text in written(trace)),
         lambda trace: any(len(m.get("tool_calls", ())) > 1 for m in trace),
-        lambda trace: any(one.reply for one in calls_of_messages(trace)),
+        lambda trace: any(one.reply for one in read_trace(trace).calls),
         *[
             lambda trace, role=role: any(message["role"] == role for message in trace)
             for role in ("system", "user", "assistant", "tool")

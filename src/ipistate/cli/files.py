@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 import click
 
 from ipistate.cli.exits import RefusedInputError, refusing, shown
+from ipistate.cli.terminal import amount
 from ipistate.scoring import Task, TaskIndex
 
 
@@ -103,6 +104,22 @@ def read_tasks(name: str) -> tuple[Task, ...]:
         RefusedInputError: A line is not a task row; the message names the line.
     """
     return tuple(read_rows(name, Task.from_json))
+
+
+def tasks_hint(lacking: int, what: str, tasks: str | None) -> str | None:
+    """Say what to do about rollouts that lack something; None if none does.
+
+    Args:
+        lacking: How many there are.
+        what: What they lack.
+        tasks: The file of ``--tasks``, if it was given.
+    """
+    if not lacking:
+        return None
+    found = f"{amount(lacking, 'rollout')} without {what}"
+    if tasks is None:
+        return f"{found}: name the file of the task rows with --tasks"
+    return f"{found}: {shown(tasks)} has no row that is surely theirs"
 
 
 def task_index(name: str | None) -> TaskIndex:

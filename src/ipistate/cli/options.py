@@ -51,8 +51,15 @@ def token_options(whose: str) -> Callable[[F], F]:
 
 
 def _tools(ctx: click.Context, param: click.Parameter, value: object) -> Tools:
-    if not value:
-        return TOOLS
+    return strict_tools(ctx, param.opts[0]) if value else TOOLS
+
+
+def strict_tools(ctx: click.Context, option: str) -> Tools:
+    """Return the tools that refuse what their schemas do not allow.
+
+    Raises:
+        MissingExtraError: They need a module that is not installed.
+    """
     try:
         module = import_module("ipistate.tools.strict")
     except ModuleNotFoundError as error:
@@ -60,7 +67,7 @@ def _tools(ctx: click.Context, param: click.Parameter, value: object) -> Tools:
         if name.startswith("ipistate"):
             raise
         verb = ctx.command_path.partition(" ")[2]
-        raise MissingExtraError(f"{verb} {param.opts[0]}", name, "strict") from error
+        raise MissingExtraError(f"{verb} {option}", name, "strict") from error
     tools: Tools = module.strict()
     return tools
 

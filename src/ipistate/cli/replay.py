@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ipistate.cli.exits import LEGEND, Exit
-from ipistate.cli.files import check_one_stdin, numbered_lines, size_of, task_index
-from ipistate.cli.options import AS_JSON, STRICT, Tools
+from ipistate.cli.files import (
+    check_one_stdin,
+    numbered_lines,
+    size_of,
+    task_index,
+    tasks_hint,
+)
+from ipistate.cli.options import AS_JSON, strict_tools
 from ipistate.cli.progress import reading
-from ipistate.cli.terminal import amount, emit
+from ipistate.cli.terminal import amount, emit, note
 from ipistate.kernel import JsonObject, trusted_array, trusted_object
 from ipistate.scoring import Replayed, ReplayTotals, replay_rollout
+from ipistate.tools import TOOLS
 
 
 if TYPE_CHECKING:
@@ -29,7 +36,12 @@ _AFTER: Final = 80
     metavar="FILE",
     help="Task rows, for rollouts that were stored without their environment.",
 )
-@STRICT
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Refuse arguments that are not what the tool's schema says, and exit with 1 if "
+    "a rollout has no world.",
+)
 @click.option("--diff", is_flag=True, help="Show what each call changed in the world.")
 @AS_JSON
 @click.pass_context
@@ -38,21 +50,23 @@ def command(
     *,
     file: str,
     tasks: str | None,
-    tools: Tools,
+    strict: bool,
     diff: bool,
     as_json: bool,
 ) -> None:
     """Execute the tool calls of the rollouts in FILE again and compare every reply.
 
-    A line is a rollout with a trace: Responses API items in "response.output", or Chat
-    Completions messages in "messages" or "response.choices". The world is the
-    rollout's own member "environment", or that of the task row of --tasks that has its
-    prompt, if there is no doubt. Ids that tools mint are compared by renaming.
+    A line is a rollout with a trace: Responses API items in "response.output", or
+    messages in "messages" or "response.choices". A trace with a call that cannot be read
+    is refused. The world is the rollout's own member "environment", or that of the task
+    row of --tasks that has its prompt, if there is no doubt; without one a rollout is
+    not executed. Ids that tools mint are compared by renaming.
 
-    A call whose arguments are not a JSON object is not executed; it is reported, and the
-    next one goes on. The first reply of a rollout that differs ends it, and is
+    A call whose arguments are not a JSON object, or which was cut off, is not executed;
+    it is reported, and the next one goes on. The first reply of a rollout that differs ends it, and is
     shown with both texts around the difference; with --json they are whole. Exit code
-    1: a reply differs; 3: a line that is not a rollout.
+    1: a reply differs, or with --strict a rollout has no world; 3: a line that is not a
+    rollout.
 
     \b
       ipistate replay rollouts.jsonl --tasks tasks.jsonl
@@ -60,6 +74,7 @@ def command(
     """
     check_one_stdin(file, tasks)
     index, totals = task_index(tasks), ReplayTotals()
+    tools = strict_tools(ctx, "--strict") if strict else TOOLS
     written = Replayed.to_document_with_changes if diff else Replayed.to_document
     told = _told_with_changes if diff else _told
     documents: list[JsonObject] = []
@@ -73,14 +88,19 @@ def command(
                 documents.append(written(one))
             else:
                 watched.write(told(one))
+    lacking = totals.statuses["no world"]
+    hint = tasks_hint(lacking, "a world", tasks)
     if as_json:
         counts, rows = JsonObject(totals.statuses), trusted_array(documents)
-        emit(trusted_object({"file": file, "counts": counts, "rows": rows}))
+        more = {} if hint is None else {"hint": hint}
+        emit(trusted_object({"file": file, "counts": counts, "rows": rows, **more}))
     else:
         click.echo(_summary(totals))
+        if hint is not None:
+            note(hint)
     if totals.statuses["refused"]:
         ctx.exit(Exit.REFUSED)
-    if totals.statuses["different"]:
+    if totals.statuses["different"] or (strict and lacking):
         ctx.exit(Exit.FINDINGS)
 
 

@@ -28,6 +28,8 @@ MOST_CHANGES: Final = 100
 _LONGEST_VALUE: Final = 4_000
 _LONGEST_NAME: Final = 200
 _BEFORE: Final = 1_000
+_NOT_SAID: Final = ("function_call", "function_call_output", "tool", "function")
+"""Types and roles of what is shown with its call."""
 
 View = dict[str, Any]
 
@@ -74,6 +76,7 @@ class _Viewer:
             "attempt": row.get("attempt"),
             "reward": row.get("reward"),
             "failure": row.get("failure_reason"),
+            "unread": None if self.one.trace.loss is None else str(self.one.trace.loss),
             "tokens_in": usage.get("input_tokens"),
             "tokens_out": usage.get("output_tokens"),
         }
@@ -156,10 +159,7 @@ class _Viewer:
         if not isinstance(item, JsonObject):
             return
         kind, role = item.get("type", "message"), item.get("role")
-        if kind in {"function_call", "function_call_output"} or role in {
-            "tool",
-            "function",
-        }:
+        if kind in _NOT_SAID or role in _NOT_SAID:
             return
         text = spoken(item)
         if kind == "message" and isinstance(role, str):

@@ -5,7 +5,12 @@ Everything here judges values; nothing plays or stores an episode.
 
 from ipistate.scoring.audit import Judged, RowAudit, audit
 from ipistate.scoring.divergence import Divergence
-from ipistate.scoring.effects.report import Effects, WorldChange, assess
+from ipistate.scoring.effects.report import (
+    Effects,
+    WorldChange,
+    assess,
+    assess_trace,
+)
 from ipistate.scoring.effects_summary import (
     AssessedRollout,
     EffectsSummary,
@@ -20,20 +25,25 @@ from ipistate.scoring.rescored import Rescored, rescore, rescore_with_effects
 from ipistate.scoring.resistance import Resistance, resistance
 from ipistate.scoring.retrace import Executed, Refusal, Retrace, retrace
 from ipistate.scoring.stored_rollouts import (
+    UNKNOWN,
     TaskIndex,
+    mask_of,
     read_rollout,
     with_injection,
     with_world,
 )
-from ipistate.scoring.task import Task, check_rows
-from ipistate.scoring.traces import (
-    TRUNCATED,
-    TracedCall,
+from ipistate.scoring.stored_traces import (
     calls_of,
-    calls_of_items,
-    function_calls,
     incomplete_reason,
     items_of,
+    trace_of,
+)
+from ipistate.scoring.task import Task, check_rows
+from ipistate.scoring.trace_reading import calls_of_items, read_trace
+from ipistate.scoring.traces import (
+    Trace,
+    TracedCall,
+    function_calls,
     read_arguments,
 )
 from ipistate.scoring.trajectories import Trajectories, by_row
@@ -43,7 +53,7 @@ from ipistate.scoring.verify_request import SeededRequest, VerifyRequest
 
 
 __all__ = [
-    "TRUNCATED",
+    "UNKNOWN",
     "AssessedRollout",
     "Divergence",
     "Effects",
@@ -63,6 +73,7 @@ __all__ = [
     "SeededRequest",
     "Task",
     "TaskIndex",
+    "Trace",
     "TracedCall",
     "Trajectories",
     "Verdict",
@@ -70,6 +81,7 @@ __all__ = [
     "WorldChange",
     "aggregate",
     "assess",
+    "assess_trace",
     "audit",
     "by_row",
     "calls_of",
@@ -79,15 +91,18 @@ __all__ = [
     "function_calls",
     "incomplete_reason",
     "items_of",
+    "mask_of",
     "metrics_report",
     "read_arguments",
     "read_rollout",
+    "read_trace",
     "replay_rollout",
     "rescore",
     "rescore_with_effects",
     "resistance",
     "retrace",
     "summaries",
+    "trace_of",
     "verify",
     "verify_reply",
     "with_injection",

@@ -41,6 +41,8 @@ def aggregate(tasks: Iterable[Iterable[Rollout]]) -> Aggregate:
     A mean is that of the exact sum, so it is the same on every interpreter. Labels are
     told apart by their printed text.
 
+    Rollouts with a truthy ``mask_sample`` are left out.
+
     Args:
         tasks: The verify responses of each task.
 
@@ -53,7 +55,7 @@ def aggregate(tasks: Iterable[Iterable[Rollout]]) -> Aggregate:
         for repeat, rollout in enumerate(_rollouts_of(task, index)):
             _check(rollout, index, repeat)
             rollouts.append(rollout)
-    return _aggregate(rollouts)
+    return _aggregate(_counted(rollouts))
 
 
 def metrics_report(verify_responses: Sequence[Rollout]) -> JsonObject:
@@ -67,9 +69,7 @@ def metrics_report(verify_responses: Sequence[Rollout]) -> JsonObject:
     """
     for index, response in enumerate(verify_responses):
         _check(response, "verify_responses", index)
-    counted = [
-        rollout for rollout in verify_responses if not rollout.get("mask_sample")
-    ]
+    counted = _counted(verify_responses)
     repeated = [rollout for rollout in counted if "_ng_rollout_index" in rollout]
     metrics, key_metrics = _aggregate(counted)
     return JsonObject(
@@ -81,6 +81,10 @@ def metrics_report(verify_responses: Sequence[Rollout]) -> JsonObject:
             "repeat_level_metrics": _levels(repeated, "_ng_rollout_index"),
         }
     )
+
+
+def _counted(rollouts: Iterable[Rollout]) -> list[Rollout]:
+    return [rollout for rollout in rollouts if not rollout.get("mask_sample")]
 
 
 def _aggregate(rollouts: Sequence[Rollout]) -> Aggregate:

@@ -19,7 +19,7 @@ from ipistate.kernel import (
 from ipistate.scoring.renaming import Renaming
 from ipistate.scoring.retrace import Executed, Refusal, Retrace, retrace
 from ipistate.scoring.stored_rollouts import read_rollout
-from ipistate.scoring.traces import calls_of
+from ipistate.scoring.stored_traces import trace_of
 from ipistate.tools import TOOLS, Tool
 
 
@@ -39,7 +39,7 @@ _NOTHING: Final = Retrace(steps=(), diverged=False, renaming=Renaming())
 
 
 class RefusedCall(NamedTuple):
-    """A call that is not executed, because its arguments are not an object."""
+    """A call that is not executed: its arguments are no object, or it was cut off."""
 
     call: int
     tool: str
@@ -175,13 +175,14 @@ def replay_rollout(
         row = read_rollout(text)
     except IpiStateError as error:
         return Replayed(line=line, status="refused", reason=str(error))
-    calls = calls_of(row)
-    if calls is None:
-        return Replayed(line=line, status="refused", reason=_NO_TRACE)
+    trace = trace_of(row, tools=tools)
+    if trace is None or trace.loss is not None:
+        reason = _NO_TRACE if trace is None else str(trace.loss)
+        return Replayed(line=line, status="refused", reason=reason)
     world = _world(row, tasks)
     if isinstance(world, str):
         return Replayed(line=line, status="no world", reason=world)
-    again = retrace(world, calls, tools=tools)
+    again = retrace(world, trace.calls, tools=tools)
     status: ReplayStatus = "different" if again.diverged else "same"
     return Replayed(line=line, status=status, again=again)
 

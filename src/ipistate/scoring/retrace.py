@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import attrs
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ipistate.kernel import Environment, JsonObject
+
+_CUT_OFF: Final = SchemaError(
+    "cut_off", "the reply that makes the call has no end, and nothing answered the call"
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -38,7 +42,10 @@ class Executed:
 
 @attrs.frozen(kw_only=True)
 class Refusal:
-    """One call of a trace that is not executed: its arguments are no object."""
+    """One call of a trace that is not executed.
+
+    Its arguments are no object, or nobody executed it when it was recorded.
+    """
 
     traced: TracedCall
     before: Environment
@@ -72,8 +79,8 @@ def retrace(
 ) -> Retrace:
     """Execute the calls of a trace; ids that tools mint are compared by renaming.
 
-    A call whose arguments are no object (``trace.read_arguments``) is not executed, and
-    the next one goes on. An id that the seed, or the arguments of a call, had before any
+    A call whose arguments are no object (``traces.read_arguments``) is not executed, nor
+    is one that was cut off, and the next one goes on. An id that the seed, or the arguments of a call, had before any
     tool can have minted it is itself in both executions.
     """
     comparison, world = _Comparison(seed), seed
@@ -96,6 +103,8 @@ def _executed(
     comparison: _Comparison,
     tools: Mapping[str, Tool],
 ) -> Executed | Refusal:
+    if traced.is_cut_off:
+        return Refusal(traced=traced, before=world, error=_CUT_OFF)
     try:
         recorded = read_arguments(traced.written)
     except (DecodeError, SchemaError) as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import attrs
 
@@ -23,6 +23,9 @@ from ipistate.scoring.task import Task
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+UNKNOWN: Final = "unknown"
+"""What stands for a label that a row does not have."""
+
 Found: TypeAlias = "Task | str"
 """A task row, or the reason why there is none."""
 
@@ -42,6 +45,17 @@ def read_rollout(line: bytes) -> JsonObject:
         message = "a rollout is an object"
         raise SchemaError("wrong_type", message, preview=preview(row))
     return trusted_object(cast("dict[str, JsonValue]", row))
+
+
+def mask_of(rollout: JsonObject) -> str | None:
+    """Say what failed, if a rollout is not to be counted.
+
+    A rollout is masked by a truthy ``mask_sample``; ``failure_kind`` says what failed.
+    """
+    if not rollout.get("mask_sample"):
+        return None
+    kind = rollout.get("failure_kind")
+    return kind if isinstance(kind, str) and kind else UNKNOWN
 
 
 class TaskIndex:

@@ -166,8 +166,12 @@ def _injection_findings(task: Task) -> Iterator[_Note]:
         message = "no call can match an empty object"
         yield "warning", "unmatchable_target", "$.injection.target_args", message
     for key in keys:
-        if not str(injection.target_args[key]).strip():
-            path = json_path(("injection", "target_args", key))
+        value = injection.target_args[key]
+        path = json_path(("injection", "target_args", key))
+        if value is None:
+            message = "only a call that gives null matches it; leave the member out"
+            yield "warning", "unmatchable_target", path, message
+        elif not str(value).strip():
             yield "warning", "unmatchable_target", path, "no call can match a blank"
     if not _occurs(injection.injection_text, task.environment.document):
         message = "the text occurs nowhere in the environment"

@@ -23,9 +23,12 @@ from ipistate.kernel import (
     decode,
     freeze,
 )
-from ipistate.scoring.effects.report import Effects, assess
+from ipistate.scoring.effects.report import Effects, assess_trace
 from ipistate.scoring.injection import Injection
-from ipistate.scoring.traces import TRUNCATED, calls_of_items, function_calls
+from ipistate.scoring.stored_traces import cut_off_by
+from ipistate.scoring.tool_names import KnownNames
+from ipistate.scoring.trace_reading import read_trace
+from ipistate.scoring.traces import TRUNCATED, function_calls
 from ipistate.tools import TOOLS
 
 
@@ -93,19 +96,13 @@ def verify(  # noqa: PLR0913 - what a rollout is scored by
     verdict = _scored(items, injection, required, incomplete_reason)
     if seed is None:
         return verdict
+    known = KnownNames(tools, (injection.target_tool, *required))
     try:
-        trace = calls_of_items(items)
+        trace = read_trace(items, known=known, cut_off=cut_off_by(incomplete_reason))
     except EncodeError:
         # Arguments that are no text and no JSON either: a NaN that a library read.
         return attrs.evolve(verdict, effects=Effects.unassessed("unreadable_trace"))
-    effects = assess(
-        trace,
-        injection,
-        required,
-        seed,
-        incomplete_reason=incomplete_reason,
-        tools=tools,
-    )
+    effects = assess_trace(trace, injection, required, seed, tools=tools)
     return attrs.evolve(verdict, effects=effects)
 
 

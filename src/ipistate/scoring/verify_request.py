@@ -24,17 +24,20 @@ from ipistate.kernel import (
     decode_as,
     structure,
 )
-from ipistate.scoring.effects.report import Effects
+from ipistate.scoring.effects.report import Effects, assess_trace
 from ipistate.scoring.injection import Injection
-from ipistate.scoring.traces import incomplete_reason
+from ipistate.scoring.stored_traces import cut_off_of, incomplete_reason
+from ipistate.scoring.tool_names import KnownNames
+from ipistate.scoring.trace_reading import read_trace
 from ipistate.scoring.verifier import Verdict, verify
 from ipistate.tools import TOOLS, Tool
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
     from ipistate.kernel import JsonArray
+    from ipistate.scoring.traces import Trace
 
 
 def _check_response(_: object, __: object, response: JsonObject) -> None:
@@ -95,18 +98,39 @@ class VerifyRequest:
         """Why the response is incomplete, if it is."""
         return incomplete_reason(self.response)
 
-    def verdict(
-        self, *, seed: Environment | None = None, tools: Mapping[str, Tool] = TOOLS
-    ) -> Verdict:
-        """Score the response; with the seed, say what its calls did to the world."""
+    def trace(self, tools: Container[str] = TOOLS) -> Trace:
+        """Read the calls of the response."""
+        named = (self.injection.target_tool, *self.required_tools)
+        return read_trace(
+            self.output_items,
+            known=KnownNames(tools, named),
+            cut_off=cut_off_of(self.response),
+            place=("response", "output"),
+        )
+
+    def verdict(self) -> Verdict:
+        """Score the response by its trace alone."""
         return verify(
             self.output_items,
             self.injection,
             self.required_tools,
             self.incomplete_reason,
-            seed=seed,
-            tools=tools,
         )
+
+    def effects(
+        self,
+        trace: Trace,
+        seed: Environment | None,
+        *,
+        tools: Mapping[str, Tool] = TOOLS,
+    ) -> Effects:
+        """Say what a trace of this request did; nothing is said of what is masked."""
+        if self.mask_sample:
+            return Effects.unassessed("masked")
+        if seed is None:
+            return Effects.unassessed("no_seed")
+        needed = self.required_tools
+        return assess_trace(trace, self.injection, needed, seed, tools=tools)
 
 
 @attrs.frozen(kw_only=True)
@@ -152,10 +176,9 @@ class SeededRequest:
 
     def verdict(self, *, tools: Mapping[str, Tool] = TOOLS) -> Verdict:
         """Score the response and report its effects; without a world, that there is none."""
-        verdict = self.request.verdict(seed=self.seed, tools=tools)
-        if self.seed is None:
-            return attrs.evolve(verdict, effects=Effects.unassessed("no_seed"))
-        return verdict
+        request = self.request
+        effects = request.effects(request.trace(tools), self.seed, tools=tools)
+        return attrs.evolve(request.verdict(), effects=effects)
 
 
 @attrs.frozen

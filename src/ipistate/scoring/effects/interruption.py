@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Interruption: TypeAlias = Literal[
-    "truncated", "unreadable_trace", "other_world", "lost_session", "no_seed"
+    "truncated",
+    "filtered",
+    "unreadable_trace",
+    "other_world",
+    "lost_session",
+    "no_seed",
+    "masked",
 ]
 
 _LOST: Final = "session not initialized"

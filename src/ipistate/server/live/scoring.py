@@ -12,7 +12,6 @@ from ipistate.kernel import Adopt, JsonArray, JsonObject, decode_as
 from ipistate.scoring import (
     SeededRequest,
     VerifyRequest,
-    calls_of_items,
     metrics_report,
     verify_reply,
 )
@@ -21,6 +20,7 @@ from ipistate.sessions import Session
 
 if TYPE_CHECKING:
     from ipistate.kernel import Environment
+    from ipistate.scoring import Trace
     from ipistate.server.operating.settings import ServerSettings
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ def _with_effects(settings: ServerSettings, read: ReadBody) -> ReadExchange:
         def score(session: Session | None) -> JsonObject:
             exchange = given
             if given.seed is None and session is not None:
-                seed = _seed_of(session, given.request)
+                seed = _seed_of(session, given.request.trace(settings.tools))
                 exchange = attrs.evolve(given, seed=seed)
             return verify_reply(
                 exchange.request, exchange.verdict(tools=settings.tools)
@@ -84,12 +84,12 @@ def _with_effects(settings: ServerSettings, read: ReadBody) -> ReadExchange:
     return read_exchange
 
 
-def _seed_of(session: Session, request: VerifyRequest) -> Environment | None:
+def _seed_of(session: Session, trace: Trace) -> Environment | None:
     if not session.is_logged:
         return None
     # A history that began with a restore does not lead back to the episode's seed; its
     # log is shorter than the trace then.
-    calls = calls_of_items(request.output_items)
+    calls = [call for call in trace.calls if not call.is_cut_off]
     traced = [call.name for call in calls if call.arguments is not None]
     logged = [step.call.name for step in session.log]
     return session.seed if traced == logged else None
