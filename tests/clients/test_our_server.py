@@ -272,14 +272,34 @@ async def test_b5_a_server_whose_clock_differs_is_named(
     assert leases[0] == pytest.approx(deadline + 600 - 300, abs=1)
 
 
-async def test_over_the_loopback(tmp_path: Path) -> None:
-    """A server process is found, driven and killed; another one restores."""
+SHIFTED = """
+import sys, time
+told = time.time
+time.time = lambda by=float(sys.argv.pop()): told() + by
+from ipistate.cli.app import run
+sys.exit(run())
+"""
+
+
+def serve_at(seconds: float, *options: str) -> tuple[str, ...]:
+    """Return the command of a server whose time of day is so many seconds ahead."""
+    _, _, *verb = serve(*options)
+    return ("-c", SHIFTED, *verb, str(seconds))
+
+
+@pytest.mark.parametrize("ahead", [(0, 0), (300, -300), (-300, 0), (3600, 0)])
+async def test_b5_over_the_loopback(tmp_path: Path, ahead: tuple[float, float]) -> None:
+    """A server process is found, driven and killed; another one restores.
+
+    Their clocks may differ, as those of two machines do.
+    """
     (tmp_path / "token").touch(mode=0o600)
     (tmp_path / "token").write_text(TOKEN)
     options = ["--checkpoint-token-file", str(tmp_path / "token")]
+    first, second = (serve_at(by, *options) for by in ahead)
     async with (
         ControlClient(TOKEN) as client,
-        await ServerProcess.start(serve(*options), tmp_path / "log") as process,
+        await ServerProcess.start(first, tmp_path / "log") as process,
     ):
         coordinator = Coordinator(
             await discover_urls([process.url], client, required=()), client
@@ -293,7 +313,7 @@ async def test_over_the_loopback(tmp_path: Path) -> None:
             await discover_urls([process.url], client)
     async with (
         ControlClient(TOKEN) as client,
-        await ServerProcess.start(serve(*options), tmp_path / "log") as process,
+        await ServerProcess.start(second, tmp_path / "log") as process,
     ):
         fresh = Coordinator(
             await discover_urls([process.url], client, required=()), client
@@ -302,7 +322,11 @@ async def test_over_the_loopback(tmp_path: Path) -> None:
             "restore-1", soon(), tmp_path / "c", [EpisodeId("r-1")]
         )
         resumed = await fresh.resume("restore-1", soon())
+        record = {"patient_id": "P-7"}
+        path = "/ng-rollout/r-1-a1/get_patient_record"
+        goes_on = await posted(process.url, path, record, dict(reply.cookies))
 
+    assert (200, b"R. Osei" in goes_on.content) == (goes_on.status, True)
     assert (200, True) == (reply.status, prepared.ready)
     assert {"unreachable"} == caught.value.codes
     assert ((EpisodeId("r-1", 1),), False) == (
