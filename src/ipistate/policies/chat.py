@@ -10,8 +10,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from ipistate.agents import (
-    FILTERED,
-    LENGTH,
     NewItems,
     PolicyReply,
     kind,
@@ -21,16 +19,22 @@ from ipistate.agents import (
 )
 from ipistate.errors import json_path
 from ipistate.kernel import JsonArray, JsonObject
-from ipistate.policies.responses import body, mismatch, usage_in
+from ipistate.policies.endings import (
+    FINISH_REASON,
+    check_content,
+    ending,
+    incomplete_reason,
+    mismatch,
+)
+from ipistate.policies.responses import body, usage_in
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ipistate.policies.endpoint import Endpoint
 
 PATH: Final = "/chat/completions"
-_REASONS: Final[Mapping[object, str]] = {"length": LENGTH, "content_filter": FILTERED}
 _REASONING: Final = ("reasoning_content", "reasoning")
 _ROLES: Final = {"developer": "system"}
 """What only some endpoints know, by what all of them do."""
@@ -109,10 +113,13 @@ def reply(document: JsonObject, conversation: Sequence[JsonObject]) -> PolicyRep
     message = first.get("message") if isinstance(first, JsonObject) else None
     if not isinstance(first, JsonObject) or not isinstance(message, JsonObject):
         raise mismatch("a choice has a message", "$.choices[0].message", first)
+    items = tuple(_items(message, NewItems(conversation)))
+    ended = ending(FINISH_REASON, first.get("finish_reason"))
+    check_content(ended, items, "$.choices[0].message")
     return PolicyReply(
-        items=tuple(_items(message, NewItems(conversation))),
+        items=items,
         usage=usage_in(document, "prompt_tokens", "completion_tokens"),
-        incomplete_reason=_REASONS.get(first.get("finish_reason")),
+        incomplete_reason=incomplete_reason(ended),
         model=written(document.get("model") or ""),
     )
 
@@ -125,6 +132,9 @@ def _items(message: JsonObject, new: NewItems) -> Iterator[JsonObject]:
     if parts := [*_parts(message)]:
         yield new.message(parts)
     calls = message.get("tool_calls")
+    if not calls and (called := message.get("function_call")):
+        # What tool calls were called before there could be several.
+        calls = JsonArray([JsonObject({"function": called})])
     if calls is not None and not isinstance(calls, JsonArray):
         where = "$.choices[0].message.tool_calls"
         raise mismatch("tool calls are an array", where, calls)
