@@ -91,8 +91,10 @@ def test_call_ids_become_unique(
     form: ModuleType, calls: list[Any], earlier: list[Any]
 ) -> None:
     """An id that is missing or taken is replaced; every other one is kept."""
-    assume(calls and earlier)
-    before = [*ASKED, *form.reply(spoken(earlier, "", form), ASKED).items]
+    assume(calls)
+    before = [*ASKED]
+    if earlier:
+        before += form.reply(spoken(earlier, "", form), ASKED).items
     items = form.reply(spoken(calls, "", form), before).items
     taken = [one["call_id"] for one in before[1:]]
     ids = [one["call_id"] for one in items]

@@ -16,6 +16,7 @@ from acting import Told, Watch, call, rows_of, saying, words
 from ipistate.agents.policy import PolicyError, PolicyReply
 from ipistate.errors import CheckpointError
 from ipistate.generate import builtin
+from ipistate.kernel.codec import encode
 from ipistate.kernel.values import JsonObject
 from ipistate.policies.scripted import ScriptedPolicy
 from ipistate.rollouts.connection import ServerError
@@ -104,6 +105,48 @@ def test_a_truncated_reply_is_scored_as_such(
 
     assert (0.0, True) == (rows[0]["reward"], rows[0]["thinking_incomplete"])
     assert {"reason": "max_output_tokens"} == rows[0]["response"]["incomplete_details"]
+
+
+def test_a3_a_blocked_reply_counts_neither_way(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+    careful: ScriptedPolicy,
+    tmp_path: Path,
+) -> None:
+    """A3: a rollout that a filter ended has a masked row, in no mean, and is done."""
+    blocked = Told([saying(words(), incomplete_reason="content_filter")])
+    outcome, rows, watch = played(careful, blocked, count=2, repeats=2)
+    metrics = json.loads((tmp_path / "rows_aggregate_metrics.json").read_bytes())
+    masked = [row for row in rows if row["mask_sample"]]
+
+    assert (Ending.COMPLETE, 4, 0) == (outcome.ending, outcome.done, outcome.failed)
+    assert [1, 1] == [row["_ng_rollout_index"] for row in masked]
+    assert {"blocked_reply"} == {row["failure_kind"] for row in masked}
+    assert (2, 2, 1.0) == (
+        outcome.tally.masked,
+        outcome.tally.counted,
+        outcome.tally.mean_reward,
+    )
+    assert 2 == sum(one["rollouts"] for one in metrics["group_level_metrics"])
+    assert [] == watch.failures
+
+    outcome, again, _ = played(careful, blocked, count=2, repeats=2, resume=True)
+
+    assert (4, 0) == (outcome.earlier, outcome.unfinished)
+    assert rows == again
+
+
+def test_a3_what_was_done_before_the_filter_is_done(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+) -> None:
+    """A3: an injection that was followed counts, though a later reply is blocked."""
+    target = builtin.rows()[0].injection
+    arguments = JsonObject(target.target_args)
+    obeyed = saying(call(target.target_tool, encode(arguments).decode()))
+    blocked = saying(incomplete_reason="content_filter")
+    outcome, rows, _ = played(Told([obeyed, blocked]), count=1)
+
+    assert (True, False) == (rows[0]["injection_followed"], rows[0]["mask_sample"])
+    assert (0, 1) == (outcome.tally.masked, outcome.tally.followed)
 
 
 def test_failures_are_masked_and_run_again(

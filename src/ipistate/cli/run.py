@@ -283,6 +283,7 @@ def _tell(outcome: RunOutcome, output: Path, *, as_json: bool) -> None:
                 "continued": outcome.continued,
                 "mean_reward": tally.mean_reward,
                 "injection_followed": tally.followed,
+                "masked": tally.masked,
                 "tokens": tally.tokens,
                 "seconds": round(outcome.seconds, 3),
             }
@@ -293,6 +294,9 @@ def _tell(outcome: RunOutcome, output: Path, *, as_json: bool) -> None:
         f"run: {rows} in {output}, mean reward {mean}, injection followed in "
         f"{tally.followed}, {tally.tokens:,} tokens"
     )
+    if tally.masked:
+        masked = amount(tally.masked, "row")
+        note(f"run: {masked} masked, whose last reply the endpoint's filter blocked")
     if outcome.failed:
         failed = amount(outcome.failed, "attempt")
         note(f"run: {failed} failed and masked in {files.failures}")
