@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -243,6 +244,80 @@ def test_a_stopped_run_goes_on_from_its_turn(
     assert 2 == len(second.asked)
     assert 2 == sum(one["type"] == "function_call" for one in second.asked[0][2:])
     assert ["restoring 1 rollouts"] == [note[:20] for note in watch.notes]
+
+
+@pytest.mark.parametrize("elsewhere", [None, "other"])
+def test_a20_turns_of_a_checkpoint_are_not_asked_for_again(
+    elsewhere: str | None,
+    tmp_path: Path,
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+) -> None:
+    """A20: resumed without its checkpoints, or beside them, a run says what that costs."""
+    replies = [saying(call("get_messages"))] * 3 + [saying(words())]
+    first, second = Stopping(replies).at(2), Told(replies)
+    played(first, stop=first.stop, checkpoint_dir=tmp_path / "ck", count=1)
+    other = None if elsewhere is None else tmp_path / elsewhere
+    with pytest.raises(RunFileError) as caught:
+        played(second, resume=True, checkpoint_dir=other, count=1)
+
+    assert "other_checkpoints" == caught.value.code
+    assert "2 turns of 1 rollouts" in caught.value.message
+    assert f"--checkpoint-dir {tmp_path / 'ck'}" in caught.value.message
+    assert [] == second.asked
+
+    shutil.rmtree(tmp_path / "ck")
+    outcome, _, watch = played(second, resume=True, checkpoint_dir=other, count=1)
+
+    assert [
+        f"{tmp_path / 'ck'} has no checkpoint of this run: 1 rollouts start over"
+    ] == (watch.notes)
+    assert (Ending.COMPLETE, 0) == (outcome.ending, outcome.continued)
+    assert not RunFiles(tmp_path / "rows.jsonl").checkpoints.exists()
+
+
+def test_a20_the_same_directory_may_be_written_in_another_way(
+    tmp_path: Path,
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+) -> None:
+    """A20: what counts is where the checkpoints are."""
+    replies = [saying(call("get_messages")), saying(words())]
+    first = Stopping(replies).at(1)
+    played(first, stop=first.stop, checkpoint_dir=tmp_path / "ck", count=1)
+    (tmp_path / "link").symlink_to(tmp_path / "ck")
+    again = {"resume": True, "checkpoint_dir": tmp_path / "link", "count": 1}
+    outcome, _, _ = played(Told(replies), **again)
+
+    assert (Ending.COMPLETE, 1) == (outcome.ending, outcome.continued)
+
+
+@pytest.mark.parametrize("damaged", [1, 2])
+def test_a23_what_is_said_of_damaged_checkpoints_is_true(
+    damaged: int,
+    tmp_path: Path,
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+) -> None:
+    """A23: an older checkpoint is said to be used if there is one, or else that none is."""
+    replies = [saying(call("get_messages"))] * 3 + [saying(words())]
+    kept = {"checkpoint_dir": tmp_path / "ck", "count": 1}
+    for turn, more in ((1, {}), (1, {"resume": True})):
+        stopping = Stopping(replies).at(turn)
+        played(stopping, stop=stopping.stop, **kept, **more)
+    pairs = sorted((tmp_path / "ck").iterdir())
+    for pair in pairs[-damaged:]:
+        (records,) = pair.glob("gym/agent/*/records-*.jsonl")
+        records.write_bytes(records.read_bytes()[:-10])
+    outcome, _, watch = played(Told(replies), resume=True, **kept)
+
+    assert 2 == len(pairs)
+    assert ["a checkpoint cannot be used"] * damaged == [
+        note[:27] for note in watch.notes[:damaged]
+    ]
+    told = watch.notes[damaged]
+    if damaged == 1:
+        assert told.endswith(f"from {pairs[0].name}, the newest that can be used")
+    else:
+        assert "no checkpoint can be used: 1 rollouts start over" == told
+    assert (Ending.COMPLETE, 2 - damaged) == (outcome.ending, outcome.continued)
 
 
 def test_without_a_checkpoint_it_starts_over(

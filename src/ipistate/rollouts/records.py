@@ -117,6 +117,11 @@ class RunFiles:
         return self._beside(".attempts.jsonl")
 
     @property
+    def checkpoints(self) -> Path:
+        """Where the checkpoints of the run are."""
+        return self._beside(".checkpoints.json")
+
+    @property
     def log(self) -> Path:
         """What the embedded server has to say."""
         return self._beside(".server.log")
