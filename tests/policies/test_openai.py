@@ -334,6 +334,27 @@ async def test_what_cannot_be_cured_fails_at_once(
 
 
 @pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ("the assistant message lacks reasoning_content", True),
+        ("unknown member: messages[2].reasoning", True),
+        ("reasoning_effort is not supported", False),
+        ("the context is too long", False),
+    ],
+)
+async def test_a5_a_refusal_that_is_about_reasoning_names_the_option(
+    said: str,
+    named: bool,
+    failure: Callable[..., Awaitable[EndpointError]],
+    api: Api,
+) -> None:
+    """A5: who is refused a second turn reads which option there is; nobody else does."""
+    error = await failure(stub.Stub(faults=[stub.refusing(400, said)]))
+
+    assert (named and api is Api.CHAT) == ("--send-reasoning-as" in error.message)
+
+
+@pytest.mark.parametrize(
     ("headers", "wish"),
     [
         ({"retry-after": "7"}, 7.0),

@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 from ipistate.agents.policy import Usage
 from ipistate.errors import SchemaError
 from ipistate.kernel import JsonObject, JsonValue, depth, freeze
-from ipistate.policies import Api, Endpoint, Sampling, chat, responses
+from ipistate.policies import (
+    REASONING_MEMBERS,
+    Api,
+    Endpoint,
+    Sampling,
+    chat,
+    responses,
+)
 from ipistate.scoring.trace_reading import calls_of_items, read_trace
 from ipistate.testing import json_strings, json_values
 
@@ -152,6 +159,33 @@ def test_a_turn_is_one_message(calls: list[Any], text: str, output: str) -> None
     assert ["user", "assistant"][: len(messages)] == [one["role"] for one in messages]
     assert len(messages) == 1 + bool(calls or text)
     assert "hm" not in str(messages) or "hm" in text + str(calls)
+
+
+@pytest.mark.parametrize("name", REASONING_MEMBERS)
+@given(CALLS, json_strings(), st.none() | json_strings())
+def test_a5_reasoning_is_sent_back_where_it_is_wanted(
+    name: str, calls: list[Any], text: str, thought: str | None
+) -> None:
+    """A5: each message of the assistant has the member, with what the model thought."""
+    assume(calls or text)
+    document: Any = spoken(calls, text, chat)
+    message = {**document["choices"][0]["message"], name: thought}
+    items = chat.reply(completion(message), ASKED).items
+    back = [*chat.messages([*ASKED, *items], name)][1:]
+
+    assert [thought or ""] == [one[name] for one in back]
+    assert [] == [one for one in chat.messages([*ASKED, *items]) if name in one]
+
+
+def test_a5_reasoning_of_the_responses_api_is_sent_back_too() -> None:
+    """A5: summaries and contents are what the model thought, in this order."""
+    parts = [{"type": "reasoning_text", "text": "b"}, {"type": "reasoning_text"}]
+    item = {"type": "reasoning", "summary": [{"text": "a"}], "content": parts}
+    said = {"type": "message", "role": "assistant", "content": "Done."}
+    frozen: Any = freeze([item, said])
+    (message,) = chat.messages(frozen, "reasoning")
+
+    assert {"role": "assistant", "content": "Done.", "reasoning": "a\nb"} == message
 
 
 def test_messages_of_other_kinds() -> None:

@@ -14,7 +14,7 @@ from ipistate.agents import (
     written,
 )
 from ipistate.errors import json_path
-from ipistate.kernel import EMPTY_OBJECT, JsonArray, JsonObject
+from ipistate.kernel import EMPTY_OBJECT, JsonArray, JsonObject, JsonValue
 from ipistate.policies.endings import (
     DETAILS,
     STATUS,
@@ -23,10 +23,11 @@ from ipistate.policies.endings import (
     incomplete_reason,
     mismatch,
 )
+from ipistate.policies.parameters import OF_TOOLS
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ipistate.policies.endings import ReplyEnding
     from ipistate.policies.endpoint import Endpoint
@@ -35,28 +36,45 @@ PATH: Final = "/responses"
 
 
 def request(
-    endpoint: Endpoint, conversation: Sequence[JsonObject], tools: Sequence[JsonObject]
+    endpoint: Endpoint,
+    conversation: Sequence[JsonObject],
+    tools: Sequence[JsonObject],
+    more: JsonObject = EMPTY_OBJECT,
 ) -> JsonObject:
-    """Write the body of a request for the next items."""
-    return body(endpoint, "max_output_tokens", input=[*conversation], tools=[*tools])
+    """Write the body of a request for the next items.
+
+    Args:
+        endpoint: Names the model, and says how it samples.
+        conversation: What has been said.
+        tools: The definitions of the tools that are offered.
+        more: What else the row asks, as this API has it.
+    """
+    said = {"input": [*conversation]}
+    return body(endpoint, "max_output_tokens", said, [*tools], more)
 
 
 def body(
-    endpoint: Endpoint, limit: str, *, tools: object, **said: object
+    endpoint: Endpoint,
+    limit: str,
+    said: Mapping[str, object],
+    tools: Sequence[JsonObject],
+    more: Mapping[str, JsonValue],
 ) -> JsonObject:
     """Write a request in either form, without what is left to the endpoint.
 
     Args:
         endpoint: Names the model, and says how it samples.
         limit: What the form calls the number of tokens that a reply may have.
-        tools: The definitions of the tools that are offered.
         said: The conversation, under its name in the form.
+        tools: The definitions of the tools that are offered.
+        more: What else the row asks, in the form.
     """
     sampling = endpoint.sampling
     members = {
         "model": endpoint.model,
         **said,
         "tools": tools or None,
+        **{n: value for n, value in more.items() if tools or n not in OF_TOOLS},
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         limit: sampling.max_output_tokens,

@@ -27,7 +27,7 @@ from ipistate.kernel import (
     encode,
     trusted_object,
 )
-from ipistate.policies import for_row
+from ipistate.policies import for_row, parameters_of
 from ipistate.protocol import MAX_SESSION_ID
 from ipistate.rollouts.connection import ServerError
 
@@ -160,7 +160,15 @@ class Attempt:
     def response(self) -> JsonObject:
         """Return what has been said so far as a Responses object."""
         said, rollout_id = self.state.conversation, self.rollout.episode.rollout_id
-        return response(said, rollout_id, self._params, self.policy.name)
+        asked = parameters_of(self.policy)
+        sent = None if asked is None else asked.sent
+        return response(said, rollout_id, self._params, self.policy.name, sent)
+
+    @property
+    def unsent(self) -> tuple[str, ...]:
+        """What the policy does not ask a model although the row says it."""
+        asked = parameters_of(self.policy)
+        return () if asked is None else asked.unsent
 
     async def give_up(self) -> None:
         """Let the server free the session; that it cannot is no failure of the run."""
