@@ -13,10 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from ipistate.cli.exits import RefusedInputError, refusing
+from ipistate.cli.exits import (
+    RefusedInputError,
+    UnusableVariableError,
+    refusing,
+)
 from ipistate.cli.files import read_rows
 from ipistate.cli.options import FILE, FiniteRange
-from ipistate.errors import SchemaError
+from ipistate.clients import check_environment
+from ipistate.errors import EnvironmentVariableError, SchemaError
 from ipistate.kernel import EMPTY_OBJECT, JsonObject
 from ipistate.policies import (
     POLICIES,
@@ -249,6 +254,10 @@ def _endpoint(
         raise click.UsageError(message)
     try:
         key = None if variable is None else api_key(variable, os.environ)
-        return Endpoint(url=url, model=model, key=key, **settings)
+        endpoint = Endpoint(url=url, model=model, key=key, **settings)
+        check_environment(endpoint.url)
     except PolicyOptionError as error:
         raise click.UsageError(str(error)) from error
+    except EnvironmentVariableError as error:
+        raise UnusableVariableError(error.message) from error
+    return endpoint

@@ -15,8 +15,6 @@ from contextlib import suppress
 from functools import cached_property, lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import attrs
 
@@ -320,14 +318,3 @@ def base_url(url: str) -> str:
     ):
         raise ValueError(problem)
     return str(found.with_query(None).with_fragment(None)).rstrip("/")
-
-
-def environment_proxy(url: str) -> str | None:
-    """Return the proxy that the environment names for a URL, as for other programs."""
-    parts, proxies = urlsplit(url), getproxies()
-    proxy = proxies.get(parts.scheme) or proxies.get("all")
-    # The second one for IPv6, which has brackets in the first one.
-    hosts = (parts.netloc, parts.hostname or "")
-    if not proxy or any(map(proxy_bypass, hosts)):
-        return None
-    return proxy if "://" in proxy else f"http://{proxy}"

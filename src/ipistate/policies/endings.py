@@ -83,10 +83,13 @@ def ending(path: str, word: JsonValue) -> ReplyEnding:
         SchemaError: ``broken_off``, or ``wrong_type`` if it is no word for an end.
     """
     known = ENDINGS[path].get(word) if isinstance(word, str | None) else None
+    said = f"{path.rpartition('.')[2]} is {preview(word)}"
     if known is None:
-        raise mismatch("a reply has come to its end", path, word)
+        message = f"{said}, so the reply may have no end"
+        raise SchemaError("wrong_type", message, path, preview(word))
     if known is ReplyEnding.BROKEN:
-        raise SchemaError(BROKEN_OFF, "the reply is broken off", path, preview(word))
+        message = f"{said}: the reply is broken off"
+        raise SchemaError(BROKEN_OFF, message, path, preview(word))
     return known
 
 
@@ -107,9 +110,9 @@ def check_content(ended: ReplyEnding, items: Iterable[JsonObject], path: str) ->
     said = [one for one in items if _says_something(one)]
     calls = [one for one in said if kind(one) == "function_call"]
     if not said:
-        raise SchemaError("wrong_type", "a reply has something in it", path)
+        raise SchemaError("wrong_type", "the reply has nothing in it", path)
     if ended is ReplyEnding.CALLING and not calls:
-        message = "a reply that says that it has a call has one"
+        message = "the reply ends with a call, and has none"
         raise SchemaError("wrong_type", message, path)
 
 
