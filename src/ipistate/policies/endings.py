@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from ipistate.agents import FILTERED, LENGTH, kind
 from ipistate.errors import SchemaError, preview
-from ipistate.kernel import JsonValue
+from ipistate.kernel import JsonArray, JsonObject, JsonValue
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from ipistate.kernel import JsonObject
 
 BROKEN_OFF: Final = "broken_off"
 """Code of a reply that the endpoint has broken off; another try may succeed."""
@@ -120,8 +118,10 @@ def _says_something(item: JsonObject) -> bool:
     if kind(item) != "message":
         return True
     content = item.get("content")
-    parts = content if isinstance(content, list) else []
-    return any(isinstance(part, dict) and part.get("text") != "" for part in parts)
+    parts = content if isinstance(content, JsonArray) else ()
+    return any(
+        isinstance(part, JsonObject) and part.get("text") != "" for part in parts
+    )
 
 
 def mismatch(message: str, path: str, value: JsonValue) -> SchemaError:

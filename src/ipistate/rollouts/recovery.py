@@ -78,7 +78,7 @@ def check_place(directory: Path | None, records: Records, watch: RunWatcher) -> 
         return
     store = Store(root=root, run=records.configuration.name, server=place.server)
     pair = next((one for one in store.newest() if isinstance(one, Pair)), None)
-    held = _unfinished(pair, records) if pair is not None else {}
+    held = _unfinished(pair, records)
     turns = sum(state.conversation.turns for state in held.values())
     if turns:
         message = (
@@ -91,10 +91,10 @@ def check_place(directory: Path | None, records: Records, watch: RunWatcher) -> 
         watch.note(f"{root} has no checkpoint of this run: {begun} rollouts start over")
 
 
-def _unfinished(pair: Pair, records: Records) -> Mapping[EpisodeId, AgentState]:
+def _unfinished(pair: Pair | None, records: Records) -> Mapping[EpisodeId, AgentState]:
     return {
         episode: state
-        for episode, state in pair.held.items()
+        for episode, state in (pair.held.items() if pair is not None else ())
         if records.lacks(episode.rollout_id)
     }
 
