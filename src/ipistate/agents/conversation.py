@@ -15,12 +15,14 @@ import attrs
 from ipistate.agents.policy import PolicyReply, Usage
 from ipistate.errors import DecodeError, SchemaError
 from ipistate.kernel import (
+    EMPTY_ARRAY,
     EMPTY_OBJECT,
     JsonObject,
     JsonValue,
     adopt_members,
     encode,
     structure,
+    trusted_array,
     trusted_object,
     unstructure,
 )
@@ -176,7 +178,7 @@ def response(
     reason = said.incomplete_reason
     details = None if reason is None else JsonObject({"reason": reason})
     asked = params if sent is None else sent
-    members = {
+    members: dict[str, JsonValue] = {
         "id": f"resp_{rollout_id}",
         "created_at": 0,
         "status": "completed" if reason is None else "incomplete",
@@ -184,15 +186,15 @@ def response(
         "incomplete_details": details,
         "model": said.model or policy,
         "object": "response",
-        "output": list(said.output),
+        "output": trusted_array(said.output),
         "parallel_tool_calls": asked.get("parallel_tool_calls", True),
         "tool_choice": asked.get("tool_choice", "auto"),
-        "tools": asked.get("tools", []),
+        "tools": asked.get("tools", EMPTY_ARRAY),
         "usage": _usage(said.usage),
     }
     more = sent or EMPTY_OBJECT
     rest = {name: part for name, part in more.items() if name not in members}
-    return JsonObject({**members, **rest})
+    return trusted_object({**members, **rest})
 
 
 def _usage(usage: Usage) -> JsonObject:
