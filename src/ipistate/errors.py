@@ -113,6 +113,10 @@ class ImmutableError(IpiStateError, TypeError):
     """An attempt to change a frozen JSON container in place."""
 
 
+class EnvironmentVariableError(IpiStateError):
+    """A variable of the environment cannot be used: it has to be changed or unset."""
+
+
 @attrs.frozen
 class Problem:
     """One finding about a document: what is wrong, and where."""

@@ -171,6 +171,21 @@ def test_usage_is_summed() -> None:
     assert [{"name": "t"}] == written["tools"]
 
 
+def test_a4_a_response_has_what_was_sent_and_not_what_the_row_says() -> None:
+    """A4: what a model was asked stands in the response, in the row's place and beyond."""
+    params = JsonObject({"tool_choice": "required", "tools": [{"name": "t"}]})
+    sent = JsonObject({"tools": [], "temperature": 0.5})
+    said = Conversation().replied(saying(words()))
+    written = response(said, "r", params, "told", sent)
+    plain = response(said, "r", params, "told")
+
+    assert ("auto", [], 0.5) == tuple(
+        written[name] for name in ("tool_choice", "tools", "temperature")
+    )
+    assert "required" == plain["tool_choice"]
+    assert [*plain, "temperature"] == [*written]
+
+
 def test_a_response_has_the_same_bytes_again() -> None:
     """Nothing in a response depends on a clock or a random number."""
     said = Conversation().replied(saying(words()))

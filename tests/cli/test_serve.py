@@ -103,7 +103,7 @@ def test_sessions_are_kept_as_the_options_say(
         (["--checkpoint-state-version", "2"], "need the extension"),
         (["--checkpoint-state-version", "3"], "--checkpoint-state-version"),
         (["--idle-timeout", "0"], "--idle-timeout"),
-        (["--idle-timeout", "inf"], "positive number of seconds"),
+        (["--idle-timeout", "inf"], "'inf' is not a finite number"),
         (["--max-sessions", "0"], "--max-sessions"),
     ],
 )

@@ -18,7 +18,6 @@ from ipistate.clients.http import (
     HttpClient,
     HttpError,
     base_url,
-    environment_proxy,
 )
 
 
@@ -205,32 +204,6 @@ async def test_a_client_that_never_asked_is_closed() -> None:
     """Closing needs no connection."""
     async with HttpClient():
         pass
-
-
-@pytest.mark.parametrize(
-    ("url", "proxy"),
-    [
-        ("http://h.test/v1", "http://plain.test:1"),
-        ("https://h.test", "http://other.test:2"),
-        ("http://exempt.test:80", None),
-        ("http://below.exempt.test", None),
-        ("http://notexempt.test", "http://plain.test:1"),
-        ("http://[::1]:8000/v1", None),
-        ("http://10.0.0.7", None),
-    ],
-)
-def test_proxies_of_the_environment(
-    url: str, proxy: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A scheme has its proxy or that of all; hosts, their subdomains and addresses are exempt."""
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    monkeypatch.setenv("HTTP_PROXY", "http://plain.test:1")
-    monkeypatch.setenv("ALL_PROXY", "other.test:2")
-    monkeypatch.setenv("NO_PROXY", "exempt.test, ::1,10.0.0.7")
-
-    assert proxy == environment_proxy(url)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,12 @@ if TYPE_CHECKING:
 
 MODEL = "stub-1"
 
+SAID: dict[str, Any] = {
+    "output": [{"type": "message", "role": "assistant", "content": "Done."}],
+    "choices": [{"message": {"content": "Done."}, "finish_reason": "stop"}],
+}
+"""The shortest reply that is whole, in both APIs."""
+
 
 def scripted(name: Literal["careful", "gullible"] = "careful") -> ScriptedPolicy:
     """Return a policy that plays the built-in rows."""

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import pickle
+import re
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal
@@ -224,6 +225,78 @@ async def test_nonsense_is_asked_for_twice(
     assert openai.MALFORMED_TRIES == 9 - len(served.faults)
 
 
+ENDS: dict[Api, list[dict[str, Any]]] = {
+    Api.CHAT: [{"finish_reason": one} for one in ("abort", "error")],
+    Api.RESPONSES: [{"status": one} for one in ("failed", "cancelled")],
+}
+
+
+def ended(**members: Any) -> dict[str, Any]:
+    """Return a reply in both APIs that says in these members how it has ended."""
+    choice = {**stub.SAID["choices"][0], **members}
+    return {**stub.SAID, "choices": [choice], **members}
+
+
+async def test_a2_a_reply_that_is_broken_off_is_asked_for_again(
+    asked: Callable[..., Awaitable[PolicyReply]], api: Api, pauses: Pauses
+) -> None:
+    """A2: what the endpoint itself broke off passes like any failure of an endpoint."""
+    faults = [stub.saying(ended(**one)) for one in ENDS[api]]
+    reply = await asked(stub.Stub(faults=faults))
+
+    assert "search_patients" == reply.items[0]["name"]
+    assert 2 == len(pauses.seconds)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+async def test_a2_a_reply_that_stays_broken_off_is_a_failure(
+    number: int,
+    failure: Callable[..., Awaitable[EndpointError]],
+    api: Api,
+    pauses: Pauses,
+) -> None:
+    """A2: after the last try the rollout is masked, with what the endpoint has said."""
+    fault = stub.saying(ended(**ENDS[api][number]))
+    error = await failure(stub.Stub(faults=[fault] * 9), patience=Patience(tries=4))
+
+    assert ("endpoint_failed", 3) == (error.code, len(pauses.seconds))
+    assert set(ENDS[api][number].values()) & {*re.findall(r"\w+", str(error))}
+
+
+NO_ENDS: dict[Api, list[dict[str, Any]]] = {
+    Api.CHAT: [
+        {"finish_reason": None},
+        {"finish_reason": "banana"},
+        {"finish_reason": "tool_calls"},
+        {"message": {"content": None}},
+        {"message": {"content": ""}},
+        {"message": {"content": []}},
+    ],
+    Api.RESPONSES: [
+        {"status": "queued"},
+        {"status": "incomplete", "incomplete_details": {"reason": "banana"}},
+        {"output": []},
+        {"output": [{"type": "web_search_call"}]},
+        {"output": [{"type": "message", "content": ""}]},
+        {"output": [{"type": "message", "content": []}]},
+    ],
+}
+
+
+@pytest.mark.parametrize("number", range(6))
+async def test_a2_a_reply_without_an_end_or_content_is_asked_for_twice(
+    number: int,
+    failure: Callable[..., Awaitable[EndpointError]],
+    api: Api,
+    pauses: Pauses,
+) -> None:
+    """A2: a 200 that does not say that it is whole, or has nothing in it, is no reply."""
+    fault = stub.saying(ended(**NO_ENDS[api][number]))
+    error = await failure(stub.Stub(faults=[fault] * 9))
+
+    assert ("malformed_reply", 1) == (error.code, len(pauses.seconds))
+
+
 FINAL = {
     "key": (stub.refusing(401, "bad key"), "--model-api-key"),
     "forbidden": (stub.refusing(403), "--model-api-key"),
@@ -258,6 +331,27 @@ async def test_what_cannot_be_cured_fails_at_once(
     assert told in error.message
     assert "http://model.test/v1/" in error.message
     assert not pauses.seconds
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ("the assistant message lacks reasoning_content", True),
+        ("unknown member: messages[2].reasoning", True),
+        ("reasoning_effort is not supported", False),
+        ("the context is too long", False),
+    ],
+)
+async def test_a5_a_refusal_that_is_about_reasoning_names_the_option(
+    said: str,
+    named: bool,
+    failure: Callable[..., Awaitable[EndpointError]],
+    api: Api,
+) -> None:
+    """A5: who is refused a second turn reads which option there is; nobody else does."""
+    error = await failure(stub.Stub(faults=[stub.refusing(400, said)]))
+
+    assert (named and api is Api.CHAT) == ("--send-reasoning-as" in error.message)
 
 
 @pytest.mark.parametrize(
@@ -383,10 +477,10 @@ async def test_a_wrong_content_type_is_not_believed(
     asked: Callable[..., Awaitable[PolicyReply]],
 ) -> None:
     """A reply is what its bytes are."""
-    body = {"output": [], "choices": [{"message": {"content": None}}]}
-    reply = await asked(stub.Stub(faults=[stub.saying(body, media_type="text/html")]))
+    fault = stub.saying(stub.SAID, media_type="text/html")
+    reply = await asked(stub.Stub(faults=[fault]))
 
-    assert () == reply.items
+    assert ["message"] == [one["type"] for one in reply.items]
 
 
 async def test_errors_survive_pickling(
@@ -426,7 +520,7 @@ class Counting:
             self.full.set()
         await self.go.wait()
         self.inside -= 1
-        await stub.saying({"output": []})()(scope, receive, send)
+        await stub.saying(stub.SAID)()(scope, receive, send)
 
 
 async def test_no_more_requests_at_a_time_than_allowed(
@@ -481,7 +575,12 @@ async def test_bad_arguments_go_back_as_they_were_written(
     call = {"name": "look", "arguments": written}
     document = {
         "output": [{"type": "function_call", "call_id": "c", **call}],
-        "choices": [{"message": {"tool_calls": [{"id": "c", "function": call}]}}],
+        "choices": [
+            {
+                "message": {"tool_calls": [{"id": "c", "function": call}]},
+                "finish_reason": "tool_calls",
+            }
+        ],
     }
     served = stub.Stub(faults=[stub.saying(document), stub.saying(document)])
     async with (

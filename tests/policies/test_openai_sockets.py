@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -185,7 +186,7 @@ async def test_an_endpoint_that_dribbles(
 
 async def test_cookies_are_not_kept(policy: Callable[..., openai.OpenAIPolicy]) -> None:
     """What an endpoint sets in one turn does not come back in the next."""
-    fault = stub.saying({"output": []}, headers={"set-cookie": "a=1"})
+    fault = stub.saying(stub.SAID, headers={"set-cookie": "a=1"})
     served = stub.Stub(faults=[fault] * 2)
     with served.serving() as url:
         async with policy(url) as asking:
@@ -229,7 +230,8 @@ async def test_the_proxy_of_the_environment_is_asked(
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         heads.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(HEAD + b"content-length: 14\r\n\r\n" + b'{"output": []}')
+        content = json.dumps(stub.SAID).encode()
+        writer.write(HEAD + b"content-length: %d\r\n\r\n" % len(content) + content)
 
     async with peer(forward) as url:
         proxy(url.removesuffix("/v1"))
@@ -237,7 +239,7 @@ async def test_the_proxy_of_the_environment_is_asked(
             reply = await asking.respond(MESSAGES, TOOLS)
     head = heads[0].lower()
 
-    assert () == reply.items
+    assert ["message"] == [one["type"] for one in reply.items]
     assert head.startswith(b"post http://model.test/v1/responses http/1.1\r\n")
     assert b"\r\nproxy-authorization: basic bwu6ahvudgvymg==\r\n" in head
     assert b"\r\nauthorization: bearer sk-1\r\n" in head

@@ -10,13 +10,20 @@ from typing import Any
 import pytest
 
 from documents import at
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ipistate.agents.policy import FILTERED, LENGTH, Usage
+from ipistate.agents.policy import Usage
 from ipistate.errors import SchemaError
 from ipistate.kernel import JsonObject, JsonValue, depth, freeze
-from ipistate.policies import Api, Endpoint, Sampling, chat, responses
+from ipistate.policies import (
+    REASONING_MEMBERS,
+    Api,
+    Endpoint,
+    Sampling,
+    chat,
+    responses,
+)
 from ipistate.scoring.trace_reading import calls_of_items, read_trace
 from ipistate.testing import json_strings, json_values
 
@@ -74,6 +81,7 @@ def test_replies_keep_what_was_said_and_called(
     form: ModuleType, calls: list[Any], text: str
 ) -> None:
     """Text, names and arguments are kept as written, whatever they are."""
+    assume(calls or text)
     items = form.reply(spoken(calls, text, form), ASKED).items
     said = [one["content"][0]["text"] for one in items if one["type"] == "message"]
     made = [one for one in items if one["type"] == "function_call"]
@@ -90,7 +98,10 @@ def test_call_ids_become_unique(
     form: ModuleType, calls: list[Any], earlier: list[Any]
 ) -> None:
     """An id that is missing or taken is replaced; every other one is kept."""
-    before = [*ASKED, *form.reply(spoken(earlier, "", form), ASKED).items]
+    assume(calls)
+    before = [*ASKED]
+    if earlier:
+        before += form.reply(spoken(earlier, "", form), ASKED).items
     items = form.reply(spoken(calls, "", form), before).items
     taken = [one["call_id"] for one in before[1:]]
     ids = [one["call_id"] for one in items]
@@ -110,6 +121,7 @@ def test_equal_conversations_get_equal_items(
     form: ModuleType, calls: list[Any], text: str
 ) -> None:
     """The items depend on the reply and the conversation alone."""
+    assume(calls or text)
     document = spoken(calls, text, form)
 
     assert form.reply(document, ASKED) == form.reply(document, [*ASKED])
@@ -120,6 +132,7 @@ def test_a_chat_says_the_same_as_the_items(
     calls: list[Any], text: str, output: str
 ) -> None:
     """Translated to messages and read by the trace's own reader, the calls are equal."""
+    assume(calls or text)
     items = [*ASKED, *chat.reply(spoken(calls, text, chat), ASKED).items]
     for one in [*items]:
         if one.get("type") == "function_call":
@@ -146,6 +159,33 @@ def test_a_turn_is_one_message(calls: list[Any], text: str, output: str) -> None
     assert ["user", "assistant"][: len(messages)] == [one["role"] for one in messages]
     assert len(messages) == 1 + bool(calls or text)
     assert "hm" not in str(messages) or "hm" in text + str(calls)
+
+
+@pytest.mark.parametrize("name", REASONING_MEMBERS)
+@given(CALLS, json_strings(), st.none() | json_strings())
+def test_a5_reasoning_is_sent_back_where_it_is_wanted(
+    name: str, calls: list[Any], text: str, thought: str | None
+) -> None:
+    """A5: each message of the assistant has the member, with what the model thought."""
+    assume(calls or text)
+    document: Any = spoken(calls, text, chat)
+    message = {**document["choices"][0]["message"], name: thought}
+    items = chat.reply(completion(message), ASKED).items
+    back = [*chat.messages([*ASKED, *items], name)][1:]
+
+    assert [thought or ""] == [one[name] for one in back]
+    assert [] == [one for one in chat.messages([*ASKED, *items]) if name in one]
+
+
+def test_a5_reasoning_of_the_responses_api_is_sent_back_too() -> None:
+    """A5: summaries and contents are what the model thought, in this order."""
+    parts = [{"type": "reasoning_text", "text": "b"}, {"type": "reasoning_text"}]
+    item = {"type": "reasoning", "summary": [{"text": "a"}], "content": parts}
+    said = {"type": "message", "role": "assistant", "content": "Done."}
+    frozen: Any = freeze([item, said])
+    (message,) = chat.messages(frozen, "reasoning")
+
+    assert {"role": "assistant", "content": "Done.", "reasoning": "a\nb"} == message
 
 
 def test_messages_of_other_kinds() -> None:
@@ -204,39 +244,6 @@ def test_a_chat_offers_functions_only() -> None:
     offered = chat.request(ENDPOINT, ASKED, tools)["tools"]
 
     assert [{"type": "function", "function": {"name": "look"}}] == offered
-
-
-@pytest.mark.parametrize(
-    ("reason", "mapped"),
-    [
-        ("stop", None),
-        ("tool_calls", None),
-        ("length", LENGTH),
-        ("content_filter", FILTERED),
-        (None, None),
-    ],
-)
-def test_finish_reasons(reason: str | None, mapped: str | None) -> None:
-    """A completion that was cut short says why in the words of the Responses API."""
-    document = completion({"role": "assistant", "content": "x"}, reason)
-
-    assert mapped == chat.reply(document, ASKED).incomplete_reason
-
-
-@pytest.mark.parametrize(
-    ("members", "mapped"),
-    [
-        ({}, None),
-        ({"incomplete_details": None}, None),
-        ({"status": None}, None),
-        ({"status": "incomplete"}, LENGTH),
-        ({"incomplete_details": {"reason": "content_filter"}}, FILTERED),
-        ({"incomplete_details": {"reason": "max_output_tokens"}}, LENGTH),
-    ],
-)
-def test_incomplete_details(members: dict[str, Any], mapped: str | None) -> None:
-    """The reason of an incomplete response is kept; one that has none is too long."""
-    assert mapped == responses.reply(response([], **members), ASKED).incomplete_reason
 
 
 @FORMS
@@ -309,12 +316,6 @@ def test_no_arguments_are_an_empty_text(form: ModuleType) -> None:
     document = spoken([("c", "look", None)], "", form)
 
     assert "" == form.reply(document, ASKED).items[0]["arguments"]
-
-
-@FORMS
-def test_an_empty_reply_is_a_reply(form: ModuleType) -> None:
-    """A model may say nothing at all; that is the end of an episode, not a failure."""
-    assert () == form.reply(spoken([], "", form), ASKED).items
 
 
 @pytest.mark.parametrize(

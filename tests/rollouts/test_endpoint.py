@@ -23,9 +23,10 @@ def play(
     """Return a function that runs the verb with a model at a stub."""
 
     def run(
-        stub: Stub, *options: str, **environment: str
+        stub: Stub, *options: str, rewrite: bool = True, **environment: str
     ) -> tuple[Result, list[dict[str, Any]]]:
-        arguments = ["run", "--tasks", task_file(9), "-o", tmp_path / "rows.jsonl"]
+        tasks = task_file(9) if rewrite else tmp_path / "tasks.jsonl"
+        arguments = ["run", "--tasks", tasks, "-o", tmp_path / "rows.jsonl"]
         arguments += ["--url", sessions, "--policy", "openai", "--model", MODEL]
         with stub.serving() as url:
             told = [str(one) for one in (*arguments, "--model-url", url, *options)]
@@ -92,3 +93,55 @@ def test_failures_of_the_endpoint_are_masked(
     assert [1.0] * 6 == [row["reward"] for row in rows]
     assert {"endpoint_refused"} == {one["failure_kind"] for one in failures}
     assert "3 attempts failed" in result.stderr
+
+
+@pytest.mark.parametrize("api", ["responses", "chat"])
+def test_a4_a_response_says_what_was_sent(
+    play: Callable[..., tuple[Result, list[dict[str, Any]]]], api: str
+) -> None:
+    """A4: the stored response has the sampling and the choices that the model was asked."""
+    result, rows = play(Stub(), "--model-api", api, "--temperature", "0.5")
+    responses = [row["response"] for row in rows]
+
+    assert 0 == result.exit_code
+    assert {(0.5, 4096)} == {
+        (one["temperature"], one["max_output_tokens"]) for one in responses
+    }
+    assert all(one["tools"] for one in responses)
+
+
+@pytest.mark.parametrize("api", ["responses", "chat"])
+def test_a4_what_is_not_sent_is_said_once(
+    play: Callable[..., tuple[Result, list[dict[str, Any]]]],
+    task_file: Callable[..., Path],
+    api: str,
+) -> None:
+    """A4: a member that the API lacks is a warning, one for all rows."""
+    path = task_file(9)
+    lacking = {"responses": "stop", "chat": "truncation"}[api]
+    more = f'"responses_create_params":{{"{lacking}":"auto",'.encode()
+    text = path.read_bytes().replace(b'"responses_create_params":{', more)
+    path.write_bytes(text)
+    result, rows = play(Stub(), "--model-api", api, rewrite=False)
+
+    assert 1 == result.stderr.count(f"{lacking} of a row is not sent: the {api} API")
+    assert not any(lacking in row["response"] for row in rows)
+
+
+def test_a5_an_endpoint_that_wants_the_reasoning_back_gets_it(
+    play: Callable[..., tuple[Result, list[dict[str, Any]]]],
+) -> None:
+    """A5: with the option every message of the assistant has the member."""
+    stub = Stub()
+    options = ("--model-api", "chat", "--send-reasoning-as", "reasoning_content")
+    result, rows = play(stub, *options)
+    said = [
+        one
+        for *_, body in stub.requests
+        for one in body["messages"]
+        if one["role"] == "assistant"
+    ]
+
+    assert (0, 9) == (result.exit_code, len(rows))
+    assert said
+    assert all("reasoning_content" in one for one in said)

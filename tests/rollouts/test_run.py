@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from acting import Told, Watch, call, rows_of, saying, words
 from ipistate.agents.policy import PolicyError, PolicyReply
 from ipistate.errors import CheckpointError
 from ipistate.generate import builtin
+from ipistate.kernel.codec import encode
 from ipistate.kernel.values import JsonObject
 from ipistate.policies.scripted import ScriptedPolicy
 from ipistate.rollouts.connection import ServerError
@@ -104,6 +106,48 @@ def test_a_truncated_reply_is_scored_as_such(
 
     assert (0.0, True) == (rows[0]["reward"], rows[0]["thinking_incomplete"])
     assert {"reason": "max_output_tokens"} == rows[0]["response"]["incomplete_details"]
+
+
+def test_a3_a_blocked_reply_counts_neither_way(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+    careful: ScriptedPolicy,
+    tmp_path: Path,
+) -> None:
+    """A3: a rollout that a filter ended has a masked row, in no mean, and is done."""
+    blocked = Told([saying(words(), incomplete_reason="content_filter")])
+    outcome, rows, watch = played(careful, blocked, count=2, repeats=2)
+    metrics = json.loads((tmp_path / "rows_aggregate_metrics.json").read_bytes())
+    masked = [row for row in rows if row["mask_sample"]]
+
+    assert (Ending.COMPLETE, 4, 0) == (outcome.ending, outcome.done, outcome.failed)
+    assert [1, 1] == [row["_ng_rollout_index"] for row in masked]
+    assert {"blocked_reply"} == {row["failure_kind"] for row in masked}
+    assert (2, 2, 1.0) == (
+        outcome.tally.masked,
+        outcome.tally.counted,
+        outcome.tally.mean_reward,
+    )
+    assert 2 == sum(one["rollouts"] for one in metrics["group_level_metrics"])
+    assert [] == watch.failures
+
+    outcome, again, _ = played(careful, blocked, count=2, repeats=2, resume=True)
+
+    assert (4, 0) == (outcome.earlier, outcome.unfinished)
+    assert rows == again
+
+
+def test_a3_what_was_done_before_the_filter_is_done(
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+) -> None:
+    """A3: an injection that was followed counts, though a later reply is blocked."""
+    target = builtin.rows()[0].injection
+    arguments = JsonObject(target.target_args)
+    obeyed = saying(call(target.target_tool, encode(arguments).decode()))
+    blocked = saying(incomplete_reason="content_filter")
+    outcome, rows, _ = played(Told([obeyed, blocked]), count=1)
+
+    assert (True, False) == (rows[0]["injection_followed"], rows[0]["mask_sample"])
+    assert (0, 1) == (outcome.tally.masked, outcome.tally.followed)
 
 
 def test_failures_are_masked_and_run_again(
@@ -200,6 +244,80 @@ def test_a_stopped_run_goes_on_from_its_turn(
     assert 2 == len(second.asked)
     assert 2 == sum(one["type"] == "function_call" for one in second.asked[0][2:])
     assert ["restoring 1 rollouts"] == [note[:20] for note in watch.notes]
+
+
+@pytest.mark.parametrize("elsewhere", [None, "other"])
+def test_a20_turns_of_a_checkpoint_are_not_asked_for_again(
+    elsewhere: str | None,
+    tmp_path: Path,
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+) -> None:
+    """A20: resumed without its checkpoints, or beside them, a run says what that costs."""
+    replies = [saying(call("get_messages"))] * 3 + [saying(words())]
+    first, second = Stopping(replies).at(2), Told(replies)
+    played(first, stop=first.stop, checkpoint_dir=tmp_path / "ck", count=1)
+    other = None if elsewhere is None else tmp_path / elsewhere
+    with pytest.raises(RunFileError) as caught:
+        played(second, resume=True, checkpoint_dir=other, count=1)
+
+    assert "other_checkpoints" == caught.value.code
+    assert "2 turns of 1 rollouts" in caught.value.message
+    assert f"--checkpoint-dir {tmp_path / 'ck'}" in caught.value.message
+    assert [] == second.asked
+
+    shutil.rmtree(tmp_path / "ck")
+    outcome, _, watch = played(second, resume=True, checkpoint_dir=other, count=1)
+
+    assert [
+        f"{tmp_path / 'ck'} has no checkpoint of this run: 1 rollouts start over"
+    ] == (watch.notes)
+    assert (Ending.COMPLETE, 0) == (outcome.ending, outcome.continued)
+    assert not RunFiles(tmp_path / "rows.jsonl").checkpoints.exists()
+
+
+def test_a20_the_same_directory_may_be_written_in_another_way(
+    tmp_path: Path,
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+) -> None:
+    """A20: what counts is where the checkpoints are."""
+    replies = [saying(call("get_messages")), saying(words())]
+    first = Stopping(replies).at(1)
+    played(first, stop=first.stop, checkpoint_dir=tmp_path / "ck", count=1)
+    (tmp_path / "link").symlink_to(tmp_path / "ck")
+    again = {"resume": True, "checkpoint_dir": tmp_path / "link", "count": 1}
+    outcome, _, _ = played(Told(replies), **again)
+
+    assert (Ending.COMPLETE, 1) == (outcome.ending, outcome.continued)
+
+
+@pytest.mark.parametrize("damaged", [1, 2])
+def test_a23_what_is_said_of_damaged_checkpoints_is_true(
+    damaged: int,
+    tmp_path: Path,
+    played: Callable[..., tuple[RunOutcome, list[dict[str, Any]], Watch]],
+) -> None:
+    """A23: an older checkpoint is said to be used if there is one, or else that none is."""
+    replies = [saying(call("get_messages"))] * 3 + [saying(words())]
+    kept = {"checkpoint_dir": tmp_path / "ck", "count": 1}
+    for turn, more in ((1, {}), (1, {"resume": True})):
+        stopping = Stopping(replies).at(turn)
+        played(stopping, stop=stopping.stop, **kept, **more)
+    pairs = sorted((tmp_path / "ck").iterdir())
+    for pair in pairs[-damaged:]:
+        (records,) = pair.glob("gym/agent/*/records-*.jsonl")
+        records.write_bytes(records.read_bytes()[:-10])
+    outcome, _, watch = played(Told(replies), resume=True, **kept)
+
+    assert 2 == len(pairs)
+    assert ["a checkpoint cannot be used"] * damaged == [
+        note[:27] for note in watch.notes[:damaged]
+    ]
+    told = watch.notes[damaged]
+    if damaged == 1:
+        assert told.endswith(f"from {pairs[0].name}, the newest that can be used")
+    else:
+        assert "no checkpoint can be used: 1 rollouts start over" == told
+    assert (Ending.COMPLETE, 2 - damaged) == (outcome.ending, outcome.continued)
 
 
 def test_without_a_checkpoint_it_starts_over(

@@ -15,12 +15,14 @@ import attrs
 from ipistate.agents.policy import PolicyReply, Usage
 from ipistate.errors import DecodeError, SchemaError
 from ipistate.kernel import (
+    EMPTY_ARRAY,
     EMPTY_OBJECT,
     JsonObject,
     JsonValue,
     adopt_members,
     encode,
     structure,
+    trusted_array,
     trusted_object,
     unstructure,
 )
@@ -157,7 +159,11 @@ def reply_body(text: str) -> str:
 
 
 def response(
-    said: Conversation, rollout_id: str, params: JsonObject, policy: str
+    said: Conversation,
+    rollout_id: str,
+    params: JsonObject,
+    policy: str,
+    sent: JsonObject | None = None,
 ) -> JsonObject:
     """Write a conversation as a Responses object; equal ones have equal bytes.
 
@@ -166,25 +172,29 @@ def response(
         rollout_id: Names the response.
         params: The task row's ``responses_create_params``.
         policy: Stands for the model if no reply has named one.
+        sent: What a model was asked beside the conversation, which the response then
+            has instead of what the row says; None if no model was asked.
     """
     reason = said.incomplete_reason
     details = None if reason is None else JsonObject({"reason": reason})
-    return JsonObject(
-        {
-            "id": f"resp_{rollout_id}",
-            "created_at": 0,
-            "status": "completed" if reason is None else "incomplete",
-            "error": None,
-            "incomplete_details": details,
-            "model": said.model or policy,
-            "object": "response",
-            "output": list(said.output),
-            "parallel_tool_calls": params.get("parallel_tool_calls", True),
-            "tool_choice": params.get("tool_choice", "auto"),
-            "tools": params.get("tools", []),
-            "usage": _usage(said.usage),
-        }
-    )
+    asked = params if sent is None else sent
+    members: dict[str, JsonValue] = {
+        "id": f"resp_{rollout_id}",
+        "created_at": 0,
+        "status": "completed" if reason is None else "incomplete",
+        "error": None,
+        "incomplete_details": details,
+        "model": said.model or policy,
+        "object": "response",
+        "output": trusted_array(said.output),
+        "parallel_tool_calls": asked.get("parallel_tool_calls", True),
+        "tool_choice": asked.get("tool_choice", "auto"),
+        "tools": asked.get("tools", EMPTY_ARRAY),
+        "usage": _usage(said.usage),
+    }
+    more = sent or EMPTY_OBJECT
+    rest = {name: part for name, part in more.items() if name not in members}
+    return trusted_object({**members, **rest})
 
 
 def _usage(usage: Usage) -> JsonObject:

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 import click
 
-from ipistate.cli.exits import LEGEND, Exit, MissingExtraError
+from ipistate.cli.exits import (
+    LEGEND,
+    Exit,
+    MissingExtraError,
+    UnusableVariableError,
+)
+from ipistate.errors import EnvironmentVariableError
 
 
 if TYPE_CHECKING:
@@ -59,6 +65,7 @@ class LazyGroup(click.Group):
 
         Raises:
             MissingExtraError: A module that it needs is not installed.
+            UnusableVariableError: A module cannot start in this environment.
         """
         del ctx
         if cmd_name not in VERBS:
@@ -70,6 +77,8 @@ class LazyGroup(click.Group):
             if name.startswith("ipistate"):
                 raise
             raise MissingExtraError(cmd_name, name, VERBS[cmd_name].extra) from error
+        except EnvironmentVariableError as error:
+            raise UnusableVariableError(error.message) from error
         command: click.Command = module.command
         return command
 

@@ -37,6 +37,12 @@ class RefusedInputError(click.ClickException):
     exit_code: ClassVar[int] = Exit.REFUSED
 
 
+class UnusableVariableError(click.ClickException):
+    """A variable of the environment cannot be used: exit code 2."""
+
+    exit_code: ClassVar[int] = Exit.USAGE
+
+
 class MissingExtraError(click.UsageError):
     """A verb needs a module that is not installed: exit code 2."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from importlib import import_module
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -20,6 +21,24 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 Tools: TypeAlias = "Mapping[str, Tool]"
+
+
+class FiniteRange(click.FloatRange):
+    """A number in a range; neither infinity nor what is no number, which no range ends."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Read a number.
+
+        Raises:
+            BadParameter: It is none, not finite, or out of the range.
+        """
+        number = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 """A file that is named, and not standard input."""

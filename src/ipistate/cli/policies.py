@@ -13,13 +13,19 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from ipistate.cli.exits import RefusedInputError, refusing
+from ipistate.cli.exits import (
+    RefusedInputError,
+    UnusableVariableError,
+    refusing,
+)
 from ipistate.cli.files import read_rows
-from ipistate.cli.options import FILE
-from ipistate.errors import SchemaError
+from ipistate.cli.options import FILE, FiniteRange
+from ipistate.clients import check_environment
+from ipistate.errors import EnvironmentVariableError, SchemaError
 from ipistate.kernel import EMPTY_OBJECT, JsonObject
 from ipistate.policies import (
     POLICIES,
+    REASONING_MEMBERS,
     Api,
     Endpoint,
     Patience,
@@ -152,12 +158,12 @@ def with_policy(function: Callable[..., None]) -> Callable[..., None]:
     )
     @click.option(
         "--temperature",
-        type=click.FloatRange(min=0),
+        type=FiniteRange(min=0),
         help="For openai: sampling temperature; without it the one of the row.",
     )
     @click.option(
         "--top-p",
-        type=click.FloatRange(0, 1),
+        type=FiniteRange(0, 1),
         help="For openai: nucleus sampling; without it the one of the row.",
     )
     @click.option(
@@ -168,7 +174,7 @@ def with_policy(function: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--model-timeout",
         metavar="SECONDS",
-        type=click.FloatRange(min=0, min_open=True),
+        type=FiniteRange(min=0, min_open=True),
         default=Patience().total,
         show_default=True,
         help="For openai: how long one try may take.",
@@ -187,6 +193,12 @@ def with_policy(function: Callable[..., None]) -> Callable[..., None]:
         show_default=True,
         help="For openai: most requests at a time.",
     )
+    @click.option(
+        "--send-reasoning-as",
+        type=click.Choice(REASONING_MEMBERS),
+        help="For openai with --model-api chat: send the model's reasoning back in this "
+        "member of its messages, for endpoints that require it. Without it none is sent.",
+    )
     @wraps(function)
     def called(
         *,
@@ -203,6 +215,7 @@ def with_policy(function: Callable[..., None]) -> Callable[..., None]:
         model_timeout: float,
         model_tries: int,
         model_concurrency: int,
+        send_reasoning_as: str | None,
         **given: Any,
     ) -> None:
         endpoint = None
@@ -221,6 +234,7 @@ def with_policy(function: Callable[..., None]) -> Callable[..., None]:
                 sampling=sampling,
                 patience=patience,
                 concurrency=model_concurrency,
+                reasoning_as=send_reasoning_as,
             )
         chosen = Chosen(
             name=policy, seed=seed, trajectories=trajectories, endpoint=endpoint
@@ -235,8 +249,15 @@ def _endpoint(
 ) -> Endpoint:
     if not url or not model:
         raise click.UsageError("--policy openai needs --model-url and --model")
+    if settings["reasoning_as"] and settings["api"] is not Api.CHAT:
+        message = "--send-reasoning-as is for --model-api chat; the other API has items"
+        raise click.UsageError(message)
     try:
         key = None if variable is None else api_key(variable, os.environ)
-        return Endpoint(url=url, model=model, key=key, **settings)
+        endpoint = Endpoint(url=url, model=model, key=key, **settings)
+        check_environment(endpoint.url)
     except PolicyOptionError as error:
         raise click.UsageError(str(error)) from error
+    except EnvironmentVariableError as error:
+        raise UnusableVariableError(error.message) from error
+    return endpoint

@@ -24,11 +24,13 @@ from ipistate.errors import IpiStateError
 from ipistate.rollouts import (
     Configuration,
     Ending,
+    OpenFiles,
     Records,
     RunFiles,
     RunOrder,
     RunOutcome,
     Server,
+    needed,
     open_tasks,
     opened,
     run,
@@ -161,6 +163,7 @@ def command(
     _check_files(tasks, output)
     token = secret_of(token_file, token_env)
     _check_together(url, token, checkpoint_dir, effects=effects)
+    concurrency = _affordable(concurrency, chosen)
     with _refusing():
         if url is not None:
             Server(url)
@@ -216,6 +219,23 @@ def _check_together(
         raise click.UsageError(message)
     if url is not None and effects:
         raise click.UsageError("--effects is for the server that is started, not --url")
+
+
+def _affordable(concurrency: int, chosen: Chosen) -> int:
+    endpoint = 0 if chosen.endpoint is None else chosen.endpoint.concurrency
+    files = OpenFiles.wanted(concurrency, endpoint)
+    most = files.rollouts(concurrency, endpoint)
+    told = f"the system allows {files.limit} open files (ulimit -n)"
+    if most < 1:
+        message = f"{told}, and a run needs {needed(1, endpoint)} at least; raise it"
+        raise click.UsageError(message)
+    if most < concurrency:
+        need = needed(concurrency, endpoint)
+        note(
+            f"run: {told}, so --concurrency is {most} and not {concurrency}; "
+            f"raise it to {need} for that"
+        )
+    return most
 
 
 @contextmanager
@@ -283,6 +303,7 @@ def _tell(outcome: RunOutcome, output: Path, *, as_json: bool) -> None:
                 "continued": outcome.continued,
                 "mean_reward": tally.mean_reward,
                 "injection_followed": tally.followed,
+                "masked": tally.masked,
                 "tokens": tally.tokens,
                 "seconds": round(outcome.seconds, 3),
             }
@@ -293,6 +314,9 @@ def _tell(outcome: RunOutcome, output: Path, *, as_json: bool) -> None:
         f"run: {rows} in {output}, mean reward {mean}, injection followed in "
         f"{tally.followed}, {tally.tokens:,} tokens"
     )
+    if tally.masked:
+        masked = amount(tally.masked, "row")
+        note(f"run: {masked} masked, whose last reply the endpoint's filter blocked")
     if outcome.failed:
         failed = amount(outcome.failed, "attempt")
         note(f"run: {failed} failed and masked in {files.failures}")

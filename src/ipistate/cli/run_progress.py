@@ -100,7 +100,7 @@ class RunProgress:
 
     def _told(self) -> str:
         tally, mean = self.tally, self.tally.mean_reward
-        rate = tally.followed / len(tally.rows) if tally.rows else 0.0
+        rate = tally.followed / tally.counted if tally.counted else 0.0
         parts = [
             f"{self.running} in flight",
             f"{self.failures} failed",

@@ -14,7 +14,7 @@ import click
 from starlette.datastructures import Secret
 
 from ipistate.cli.exits import LEGEND, MissingExtraError, RefusedInputError
-from ipistate.cli.options import FILE, tools_option
+from ipistate.cli.options import FILE, FiniteRange, tools_option
 from ipistate.cli.tokens import secret_in, secret_of, warn_of_readers
 from ipistate.protocol import DEFAULT_INSTANCE
 from ipistate.server import (
@@ -102,7 +102,7 @@ def _type_of(field: attrs.Attribute[Any]) -> click.ParamType[Any]:
     if isinstance(bounds, WholeNumber):
         return click.IntRange(bounds.least, bounds.most)
     if isinstance(bounds, PositiveSeconds):
-        return click.FloatRange(min=0, min_open=True)
+        return FiniteRange(min=0, min_open=True)
     return _TYPES[field.name]
 
 

@@ -5,9 +5,20 @@ Needs the ``client`` extra.
 
 from __future__ import annotations
 
+from ipistate.clients.variables import (
+    check_environment,
+    environment_proxy,
+)
+from ipistate.clients.variables import (
+    unusable as _unusable,
+)
+
 
 try:
     import aiohttp as _aiohttp
+except OSError as _error:
+    # It makes its TLS contexts when it is imported, and they open this file.
+    raise _unusable("SSLKEYLOGFILE", f"cannot be written to ({_error})") from _error
 except ModuleNotFoundError as _error:
     raise ModuleNotFoundError(
         "ipistate.clients needs aiohttp: pip install 'ipistate[client]'",
@@ -26,11 +37,10 @@ from ipistate.clients.http import (
     HttpError,
     Resolver,
     base_url,
-    environment_proxy,
 )
 
 
-del _aiohttp
+del _aiohttp, _unusable
 
 __all__ = [
     "JSON",
@@ -44,6 +54,7 @@ __all__ = [
     "HttpError",
     "Resolver",
     "base_url",
+    "check_environment",
     "discover",
     "discover_urls",
     "environment_proxy",

@@ -11,12 +11,10 @@ from __future__ import annotations
 import asyncio
 
 from base64 import b64encode
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import cached_property, lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import attrs
 
@@ -238,7 +236,7 @@ class HttpClient:
         # A proxy reads the headers of what it forwards, and its own where it tunnels.
         if url.scheme == "http":
             headers = {**headers, **self._proxy_headers}
-        async with asyncio.timeout(bounds.head):
+        async with _within(bounds.head):
             response = await self._session.request(
                 method,
                 url,
@@ -248,13 +246,11 @@ class HttpClient:
                 allow_redirects=False,
                 proxy=self._proxy,
                 proxy_headers=self._proxy_headers,
-                timeout=ClientTimeout(
-                    total=None, connect=bounds.connect, sock_read=bounds.read
-                ),
+                timeout=_library_timeout(bounds),
             )
         async with response:
             content = await _content(response, bounds)
-        cookies = {name: one.coded_value for name, one in response.cookies.items()}
+        cookies = dict(map(_cookie, response.headers.getall("Set-Cookie", ())))
         return HttpAnswer(response.status, response.headers, content, cookies)
 
     def _failure(self, error: Exception) -> HttpError:
@@ -269,6 +265,22 @@ class HttpClient:
                 code = "broken"
         line = " ".join(self._key.hide(str(error)).split())
         return HttpError(code, line or type(error).__name__)
+
+
+def _within(seconds: float | None) -> AbstractAsyncContextManager[object]:
+    # A limit that is none costs as much as one that is.
+    return nullcontext() if seconds is None else asyncio.timeout(seconds)
+
+
+@lru_cache(maxsize=16)
+def _library_timeout(bounds: Bounds) -> ClientTimeout:
+    return ClientTimeout(total=None, connect=bounds.connect, sock_read=bounds.read)
+
+
+def _cookie(header: str) -> tuple[str, str]:
+    # As browsers read it: up to the first semicolon, and the value as it is written.
+    name, _, value = header.partition(";")[0].partition("=")
+    return name.strip(), value.strip()
 
 
 def _has_cause(error: BaseException, kind: type[BaseException]) -> bool:
@@ -289,7 +301,7 @@ async def _content(response: ClientResponse, bounds: Bounds) -> bytes:
     while True:
         # The library's own timer stops when the peer's chunks make no sense, and then
         # the end that it waits for does not come.
-        async with asyncio.timeout(bounds.read):
+        async with _within(bounds.read):
             part = await response.content.readany()
         if not part:
             return b"".join(parts)
@@ -320,14 +332,3 @@ def base_url(url: str) -> str:
     ):
         raise ValueError(problem)
     return str(found.with_query(None).with_fragment(None)).rstrip("/")
-
-
-def environment_proxy(url: str) -> str | None:
-    """Return the proxy that the environment names for a URL, as for other programs."""
-    parts, proxies = urlsplit(url), getproxies()
-    proxy = proxies.get(parts.scheme) or proxies.get("all")
-    # The second one for IPv6, which has brackets in the first one.
-    hosts = (parts.netloc, parts.hostname or "")
-    if not proxy or any(map(proxy_bypass, hosts)):
-        return None
-    return proxy if "://" in proxy else f"http://{proxy}"

@@ -6,6 +6,7 @@ Scripted ones play reference trajectories, a random one makes arbitrary calls, a
 
 from ipistate.policies.arbitrary import RandomPolicy
 from ipistate.policies.endpoint import (
+    REASONING_MEMBERS,
     Api,
     Endpoint,
     Patience,
@@ -13,23 +14,33 @@ from ipistate.policies.endpoint import (
     Sampling,
     api_key,
 )
-from ipistate.policies.registry import POLICIES, PolicyOptions, for_row, policy_of
+from ipistate.policies.parameters import RowParameters
+from ipistate.policies.registry import (
+    POLICIES,
+    PolicyOptions,
+    for_row,
+    parameters_of,
+    policy_of,
+)
 from ipistate.policies.scripted import Script, ScriptedPolicy, Scripts
 
 
 __all__ = [
     "POLICIES",
+    "REASONING_MEMBERS",
     "Api",
     "Endpoint",
     "Patience",
     "PolicyOptionError",
     "PolicyOptions",
     "RandomPolicy",
+    "RowParameters",
     "Sampling",
     "Script",
     "ScriptedPolicy",
     "Scripts",
     "api_key",
     "for_row",
+    "parameters_of",
     "policy_of",
 ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import attrs
 
-from attrs.validators import and_, ge, gt, le, min_len, optional
+from attrs.validators import and_, ge, gt, in_, le, lt, min_len, optional
 
 from ipistate.errors import IpiStateError, preview
 from ipistate.kernel import JsonObject
@@ -27,6 +28,10 @@ class Api(StrEnum):
 
     RESPONSES = "responses"
     CHAT = "chat"
+
+
+REASONING_MEMBERS: Final = ("reasoning_content", "reasoning")
+"""What chat endpoints call the reasoning of a message, the older name first."""
 
 
 def _base(url: str) -> str:
@@ -79,8 +84,8 @@ def api_key(variable: str, environ: Mapping[str, str]) -> str:
     )
 
 
-_POSITIVE: Final = gt(0.0)
-_NOT_NEGATIVE: Final = ge(0.0)
+_POSITIVE: Final = and_(gt(0.0), lt(inf))
+_NOT_NEGATIVE: Final = and_(ge(0.0), lt(inf))
 _COUNT: Final = ge(1)
 
 
@@ -160,14 +165,21 @@ class Endpoint:
     patience: Patience = Patience()
     concurrency: int = attrs.field(default=16, validator=_COUNT)
     """Requests under way at a time."""
+    reasoning_as: str | None = attrs.field(
+        default=None, validator=optional(in_(REASONING_MEMBERS))
+    )
+    """The member of chat messages in which the model's reasoning is sent back; None to
+    leave it out, as most endpoints want it."""
 
     def to_document(self) -> JsonObject:
         """Write what decides the replies, for comparing runs: no key, no patience."""
+        back = {"reasoning_as": self.reasoning_as} if self.reasoning_as else {}
         return JsonObject(
             {
                 "url": self.url,
                 "model": self.model,
                 "api": str(self.api),
                 **attrs.asdict(self.sampling),
+                **back,
             }
         )

@@ -24,8 +24,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 
+from ipistate.kernel import EMPTY_OBJECT
 from ipistate.policies import chat, responses
 from ipistate.policies.endpoint import Api
+from ipistate.policies.parameters import RowParameters
 from ipistate.policies.refusals import PassingError
 
 
@@ -47,7 +49,7 @@ class _Form:
 
     path: str
     request: Callable[
-        [Endpoint, Sequence[JsonObject], Sequence[JsonObject]], JsonObject
+        [Endpoint, Sequence[JsonObject], Sequence[JsonObject], JsonObject], JsonObject
     ]
     reply: Callable[[JsonObject, Sequence[JsonObject]], PolicyReply]
 
@@ -83,6 +85,7 @@ class OpenAIPolicy:
         now: Callable[[], float] = time.time,
     ) -> None:
         self.endpoint = endpoint
+        self.parameters = RowParameters.of(endpoint, EMPTY_OBJECT)
         self._form = _FORMS[endpoint.api]
         self._wire = Wire(endpoint, self._form.path, now, resolver)
         self._turns = asyncio.Semaphore(endpoint.concurrency)
@@ -95,9 +98,10 @@ class OpenAIPolicy:
         await self._wire.aclose()
 
     def for_row(self, params: JsonObject) -> Self:
-        """Return the policy with the sampling of a row where none was chosen for all."""
+        """Return the policy with a row's sampling, where none was chosen, and its rest."""
         sampling = self.endpoint.sampling.or_of(params)
         policy = copy(self)
+        policy.parameters = RowParameters.of(self.endpoint, params)
         policy.endpoint = attrs.evolve(self.endpoint, sampling=sampling)
         return policy
 
@@ -109,7 +113,8 @@ class OpenAIPolicy:
         Raises:
             EndpointError: The last try's failure.
         """
-        body = self._form.request(self.endpoint, conversation, tools)
+        more = self.parameters.members
+        body = self._form.request(self.endpoint, conversation, tools, more)
 
         async def ask() -> PolicyReply:
             async with self._turns:

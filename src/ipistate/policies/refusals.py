@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from http.client import responses
@@ -28,6 +30,11 @@ _ADVICE: Final[Mapping[int, str]] = {
     404: "check the URL, the model's name and the API (--model-url, --model, --model-api)",
     405: "check the URL and the API (--model-url, --model-api)",
 }
+_CHAT: Final = "/chat/completions"
+_REASONING: Final = re.compile(rb"reasoning(?!_effort)")
+_OF_REASONING: Final = (
+    "--send-reasoning-as says whether a chat is sent the model's reasoning, and as what"
+)
 _REQUEST_IDS: Final = ("x-request-id", "request-id", "x-correlation-id")
 
 
@@ -77,6 +84,8 @@ def refusal(answer: EndpointAnswer, now: float) -> EndpointError:
         told += f"; it leads to {place}, which is not followed: give the right URL"
     elif status in _ADVICE:
         told += f"; {_ADVICE[status]}"
+    elif answer.url.endswith(_CHAT) and _REASONING.search(answer.content):
+        told += f"; {_OF_REASONING}"
     return EndpointError("endpoint_refused", told)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ipistate.agents import Policy
     from ipistate.kernel import JsonObject
     from ipistate.policies.endpoint import Endpoint
+    from ipistate.policies.parameters import RowParameters
     from ipistate.policies.scripted import Scripts, Temper
 
 
@@ -30,6 +31,16 @@ class ForRows(Protocol):
 
     def for_row(self, params: JsonObject) -> Policy:
         """Return the policy for one row."""
+        ...
+
+
+@runtime_checkable
+class Requesting(Protocol):
+    """A policy that tells what it asks a model of a row."""
+
+    @property
+    def parameters(self) -> RowParameters:
+        """What is sent of the row's parameters, and what is not."""
         ...
 
 
@@ -65,12 +76,17 @@ def policy_of(
 def for_row(policy: Policy, params: JsonObject) -> Policy:
     """Return a policy as a task row wants it, whose ``responses_create_params`` are given.
 
-    A model then samples as the row says, where nothing else was chosen; others are as
-    they were.
+    A model then samples as the row says, where nothing else was chosen, and is asked
+    what else the row asks; others are as they were.
     """
     if isinstance(policy, ForRows):
         return policy.for_row(params)
     return policy
+
+
+def parameters_of(policy: Policy) -> RowParameters | None:
+    """Return what a policy sends of a row; None for one that sends nothing anywhere."""
+    return policy.parameters if isinstance(policy, Requesting) else None
 
 
 def _scripted(temper: Temper) -> Callable[[PolicyOptions], _Opened]:

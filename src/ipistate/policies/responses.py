@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ipistate.agents import (
-    LENGTH,
     NewItems,
     PolicyReply,
     Usage,
@@ -14,42 +13,68 @@ from ipistate.agents import (
     words,
     written,
 )
-from ipistate.errors import SchemaError, json_path, preview
+from ipistate.errors import json_path
 from ipistate.kernel import EMPTY_OBJECT, JsonArray, JsonObject, JsonValue
+from ipistate.policies.endings import (
+    DETAILS,
+    STATUS,
+    check_content,
+    ending,
+    incomplete_reason,
+    mismatch,
+)
+from ipistate.policies.parameters import OF_TOOLS
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from ipistate.policies.endings import ReplyEnding
     from ipistate.policies.endpoint import Endpoint
 
 PATH: Final = "/responses"
-_ENDED: Final = ("completed", "incomplete", None)
 
 
 def request(
-    endpoint: Endpoint, conversation: Sequence[JsonObject], tools: Sequence[JsonObject]
+    endpoint: Endpoint,
+    conversation: Sequence[JsonObject],
+    tools: Sequence[JsonObject],
+    more: JsonObject = EMPTY_OBJECT,
 ) -> JsonObject:
-    """Write the body of a request for the next items."""
-    return body(endpoint, "max_output_tokens", input=[*conversation], tools=[*tools])
+    """Write the body of a request for the next items.
+
+    Args:
+        endpoint: Names the model, and says how it samples.
+        conversation: What has been said.
+        tools: The definitions of the tools that are offered.
+        more: What else the row asks, as this API has it.
+    """
+    said = {"input": [*conversation]}
+    return body(endpoint, "max_output_tokens", said, [*tools], more)
 
 
 def body(
-    endpoint: Endpoint, limit: str, *, tools: object, **said: object
+    endpoint: Endpoint,
+    limit: str,
+    said: Mapping[str, object],
+    tools: Sequence[JsonObject],
+    more: Mapping[str, JsonValue],
 ) -> JsonObject:
     """Write a request in either form, without what is left to the endpoint.
 
     Args:
         endpoint: Names the model, and says how it samples.
         limit: What the form calls the number of tokens that a reply may have.
-        tools: The definitions of the tools that are offered.
         said: The conversation, under its name in the form.
+        tools: The definitions of the tools that are offered.
+        more: What else the row asks, in the form.
     """
     sampling = endpoint.sampling
     members = {
         "model": endpoint.model,
         **said,
         "tools": tools or None,
+        **{n: value for n, value in more.items() if tools or n not in OF_TOOLS},
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         limit: sampling.max_output_tokens,
@@ -63,15 +88,16 @@ def reply(document: JsonObject, conversation: Sequence[JsonObject]) -> PolicyRep
     Raises:
         SchemaError: It is none, with the path of what is wrong.
     """
-    output, status = document.get("output"), document.get("status")
+    output = document.get("output")
     if not isinstance(output, JsonArray):
         raise mismatch("a response has an array of items", "$.output", output)
-    if status not in _ENDED:
-        raise mismatch("a response has come to its end", "$.status", status)
+    ended = _ending(document)
+    items = tuple(_items(output, NewItems(conversation)))
+    check_content(ended, items, "$.output")
     return PolicyReply(
-        items=tuple(_items(output, NewItems(conversation))),
+        items=items,
         usage=usage_in(document, "input_tokens", "output_tokens"),
-        incomplete_reason=_reason(document),
+        incomplete_reason=incomplete_reason(ended),
         model=written(document.get("model") or ""),
     )
 
@@ -83,12 +109,11 @@ def usage_in(document: JsonObject, *names: str) -> Usage:
     return Usage(*(count(members.get(name)) for name in names))
 
 
-def _reason(document: JsonObject) -> str | None:
+def _ending(document: JsonObject) -> ReplyEnding:
     details = document.get("incomplete_details")
     reason = details.get("reason") if isinstance(details, JsonObject) else None
-    if isinstance(reason, str):
-        return reason
-    return LENGTH if document.get("status") == "incomplete" else None
+    ended = ending(STATUS, document.get("status"))
+    return ended if reason is None else ending(DETAILS, reason)
 
 
 def _items(output: JsonArray, new: NewItems) -> Iterator[JsonObject]:
@@ -125,8 +150,3 @@ def _parts(content: Any, index: int) -> Sequence[JsonObject]:
     if len(parts) < len(content):
         raise mismatch("a part is an object", where, content)
     return parts
-
-
-def mismatch(message: str, path: str, value: JsonValue) -> SchemaError:
-    """Say that a reply has not the form of its API."""
-    return SchemaError("wrong_type", message, path, preview(value))

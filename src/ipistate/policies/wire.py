@@ -16,6 +16,7 @@ from ipistate.clients import (
 )
 from ipistate.errors import DecodeError, SchemaError, preview
 from ipistate.kernel import JsonObject, decode, encode
+from ipistate.policies.endings import BROKEN_OFF
 from ipistate.policies.refusals import (
     EndpointAnswer,
     EndpointError,
@@ -97,9 +98,9 @@ class Wire:
             hide = self._key.hide
             seen = None if error.preview is None else hide(error.preview)
             told = answer.told(hide(error.message))
-            raise PassingError(
-                "malformed_reply", told, hide(error.path), seen
-            ) from None
+            broken = error.code == BROKEN_OFF
+            code = "endpoint_failed" if broken else "malformed_reply"
+            raise PassingError(code, told, hide(error.path), seen) from None
 
     async def _sent(self, content: bytes) -> EndpointAnswer:
         answer = await self._client.send(

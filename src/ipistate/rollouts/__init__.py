@@ -13,6 +13,7 @@ from ipistate.rollouts.connection import (
     ServerError,
     cookies_of,
 )
+from ipistate.rollouts.descriptors import OpenFiles, needed
 from ipistate.rollouts.lifecycle import RunOutcome, run
 from ipistate.rollouts.process import ServerProcess, serve
 from ipistate.rollouts.records import Records, RunFiles, RunTally, opened
@@ -27,6 +28,7 @@ __all__ = [
     "Configuration",
     "Ending",
     "EpisodeClient",
+    "OpenFiles",
     "Place",
     "Records",
     "Rollout",
@@ -43,6 +45,7 @@ __all__ = [
     "cookies_of",
     "deadline",
     "freeze",
+    "needed",
     "open_tasks",
     "opened",
     "run",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
 from ipistate.agents import (
+    FILTERED,
     AgentState,
     Ask,
     Over,
@@ -23,18 +25,21 @@ from ipistate.kernel import (
     JsonObject,
     JsonValue,
     decode,
+    decode_as,
     encode,
+    is_object,
     trusted_object,
 )
-from ipistate.policies import for_row
+from ipistate.policies import for_row, parameters_of
 from ipistate.protocol import MAX_SESSION_ID
 from ipistate.rollouts.connection import ServerError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from ipistate.agents import NextStep, Policy
+    from ipistate.agents import Conversation, NextStep, Policy
+    from ipistate.kernel import Adopt
     from ipistate.protocol import EpisodeId
     from ipistate.rollouts.checkpoints import Boundary
     from ipistate.rollouts.configuration import Rollout
@@ -67,12 +72,16 @@ class Attempt:
     state: AgentState = attrs.field(init=False)
     _task: JsonObject = attrs.field(init=False)
     _params: JsonObject = attrs.field(init=False)
+    _asked: tuple[JsonObject, ...] = attrs.field(init=False)
+    _tools: tuple[JsonObject, ...] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._task = cast("JsonObject", decode(self.row))
+        self._task = _task(self.row)
         params = self._task.get("responses_create_params")
         self._params = params if isinstance(params, JsonObject) else EMPTY_OBJECT
         self.policy = for_row(self.policy, self._params)
+        self._asked = input_messages(self._params)
+        self._tools = offered_tools(self._params)
         self.state = self.rollout.state or AgentState()
 
     async def play(self) -> None:
@@ -107,9 +116,8 @@ class Attempt:
         step = said.next_step(self.max_steps)
         match step:
             case Ask():
-                asked = (*input_messages(self._params), *said.output)
-                tools = offered_tools(self._params)
-                reply = await self.policy.respond(asked, tools)
+                asked = (*self._asked, *said.output)
+                reply = await self.policy.respond(asked, self._tools)
                 self._keep(attrs.evolve(self.state, conversation=said.replied(reply)))
             case Send():
                 body = encode(step.arguments)
@@ -130,7 +138,7 @@ class Attempt:
             said = self.state.conversation
             if call is not None:
                 said = said.answered(call.call_id, text)
-            cookies = JsonObject(self.client.cookies)
+            cookies = trusted_object(self.client.cookies)
             self._keep(attrs.evolve(self.state, conversation=said, cookies=cookies))
 
     def _keep(self, state: AgentState) -> None:
@@ -143,6 +151,7 @@ class Attempt:
         Raises:
             ServerError: The server gives no verdict.
         """
+        said = self.state.conversation
         row = trusted_object({**self._task, "response": self.response()})
         body = encode(row)
         await self.boundary.opened()
@@ -150,14 +159,23 @@ class Attempt:
         # the rows or in the next checkpoint, and never in neither.
         with self.boundary.moving():
             verdict = _verdict(await self.client.post("verify", body))
+            masking = _masking(said, verdict)
             labels = self.rollout.labels()
-            self.finished(trusted_object({**row, **verdict, **labels}))
+            self.finished(trusted_object({**row, **verdict, **masking, **labels}))
             self.boundary.drop(self.rollout.episode)
 
     def response(self) -> JsonObject:
         """Return what has been said so far as a Responses object."""
         said, rollout_id = self.state.conversation, self.rollout.episode.rollout_id
-        return response(said, rollout_id, self._params, self.policy.name)
+        asked = parameters_of(self.policy)
+        sent = None if asked is None else asked.sent
+        return response(said, rollout_id, self._params, self.policy.name, sent)
+
+    @property
+    def unsent(self) -> tuple[str, ...]:
+        """What the policy does not ask a model although the row says it."""
+        asked = parameters_of(self.policy)
+        return () if asked is None else asked.unsent
 
     async def give_up(self) -> None:
         """Let the server free the session; that it cannot is no failure of the run."""
@@ -190,13 +208,42 @@ def close_request(episode: EpisodeId) -> bytes:
     return encode(JsonObject(body))
 
 
+def _masking(
+    said: Conversation, verdict: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    # The wire's verdict counts it as resistance. It was the filter's, not the agent's;
+    # but what was done before the filter is done.
+    blocked = said.incomplete_reason == FILTERED
+    if not blocked or verdict.get("injection_followed"):
+        return {}
+    return {
+        "mask_sample": True,
+        "failure_kind": "blocked_reply",
+        "failure_reason": "a filter of the endpoint blocked the agent's last reply",
+    }
+
+
 def _verdict(body: bytes) -> dict[str, JsonValue]:
     try:
-        verdict: Any = decode(body)
+        verdict = decode_as(body, _members)
     except IpiStateError as error:
         message = f"the reply to verify cannot be read: {error}"
         raise ServerError("server_refused", message) from error
-    reward = verdict.get("reward") if isinstance(verdict, JsonObject) else None
+    reward = verdict.get("reward")
     if isinstance(reward, bool) or not isinstance(reward, int | float):
         raise ServerError("server_refused", "the reply to verify has no reward")
-    return {name: part for name, part in verdict.items() if name not in _ECHOED}
+    return verdict
+
+
+def _members(tree: Any, adopt: Adopt) -> dict[str, JsonValue]:
+    members: dict[str, Any] = tree if is_object(tree) else {}
+    # What it echoes is most of it and is here already, so it is not even checked.
+    for name in _ECHOED:
+        members.pop(name, None)
+    return {name: adopt(part) for name, part in members.items()}
+
+
+@lru_cache(maxsize=16)
+def _task(row: bytes) -> JsonObject:
+    # The repeats of a row are played one after another, and share what is read.
+    return cast("JsonObject", decode(row))

@@ -82,14 +82,13 @@ class Channel:
         Raises:
             ServerError: There is no answer that can be used.
         """
-        bounds = Bounds(size=MAX_ANSWER_BYTES, total=CALL_SECONDS)
         try:
             return await self._client.send(
                 method,
                 self._base,
                 path,
                 body,
-                bounds=bounds,
+                bounds=Bounds(size=MAX_ANSWER_BYTES, total=CALL_SECONDS),
                 headers={} if body is None else JSON,
                 cookies=cookies,
             )

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from ipistate.clients import ControlClient, Coordinator, discover_urls
-from ipistate.errors import CheckpointError
 from ipistate.rollouts.checkpoints import Boundary, Checkpoints
 from ipistate.rollouts.configuration import planned
 from ipistate.rollouts.connection import Server, ServerError, is_alive
 from ipistate.rollouts.process import ServerProcess
+from ipistate.rollouts.recovery import CheckpointPlace, check_place, recovered
 from ipistate.rollouts.runner import Ending, Runner
 from ipistate.rollouts.serving import Serving
 from ipistate.rollouts.store import Store
@@ -75,6 +75,7 @@ async def run(
     """
     began, earlier = time.perf_counter(), len(records.done)
     boundary: Boundary = Boundary()
+    check_place(order.checkpoint_dir, records, watch)
     async with _served(order, records) as (server, coordinator):
         checkpoints = _checkpoints(order, records, boundary, coordinator)
         restored = await _recovered(order, records, checkpoints, watch)
@@ -120,6 +121,7 @@ def _tidy(files: RunFiles) -> None:
             if path.stat().st_size == 0:
                 path.unlink()
     files.attempts.unlink(missing_ok=True)
+    files.checkpoints.unlink(missing_ok=True)
 
 
 @asynccontextmanager
@@ -175,17 +177,7 @@ async def _recovered(
 ) -> Mapping[EpisodeId, AgentState]:
     if checkpoints is None:
         return {}
+    CheckpointPlace.of(checkpoints.store).write(records.files.checkpoints)
     if order.url is not None and records.stale():
         await checkpoints.clear(records.stale())
-    for pair in checkpoints.store.newest():
-        if isinstance(pair, CheckpointError):
-            watch.note(
-                f"a checkpoint is not complete, so an older one is used: {pair.message}"
-            )
-            continue
-        wanted = [one for one in pair.held if records.lacks(one.rollout_id)]
-        if not wanted:
-            return {}
-        watch.note(f"restoring {len(wanted)} rollouts from {pair.checkpoint_id}")
-        return await checkpoints.restore(pair, wanted)
-    return {}
+    return await recovered(checkpoints, records, watch)

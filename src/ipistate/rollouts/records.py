@@ -52,6 +52,8 @@ class RunTally:
 
     rows: list[JsonObject] = attrs.field(factory=list[JsonObject])
     tokens: int = 0
+    masked: int = 0
+    """Rows that count neither way."""
     followed: int = 0
     rewards: float = 0.0
 
@@ -61,14 +63,22 @@ class RunTally:
         slim = trusted_object({name: row[name] for name in _COUNTED if name in row})
         self.rows.append(slim)
         self.tokens += tokens_of(row)
+        if slim.get("mask_sample"):
+            self.masked += 1
+            return
         self.followed += slim.get("injection_followed") is True
         reward = slim.get("reward")
         self.rewards += reward if isinstance(reward, int | float) else 0.0
 
     @property
     def mean_reward(self) -> float | None:
-        """The mean reward; None without rows."""
-        return self.rewards / len(self.rows) if self.rows else None
+        """The mean reward of the rows that count; None without any."""
+        return self.rewards / self.counted if self.counted else None
+
+    @property
+    def counted(self) -> int:
+        """How many rows are not masked."""
+        return len(self.rows) - self.masked
 
     def metrics(self) -> JsonObject:
         """Return the reply that ``/aggregate_metrics`` gives for the rows, in order."""
@@ -105,6 +115,11 @@ class RunFiles:
     def attempts(self) -> Path:
         """Which attempts have begun."""
         return self._beside(".attempts.jsonl")
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where the checkpoints of the run are."""
+        return self._beside(".checkpoints.json")
 
     @property
     def log(self) -> Path:

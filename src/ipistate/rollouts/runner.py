@@ -22,7 +22,7 @@ from ipistate.rollouts.connection import (
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from ipistate.agents import Policy
@@ -106,6 +106,7 @@ class Runner:
     checkpoints: Checkpoints | None
     failures: int = attrs.field(default=0, init=False)
     """Attempts that are masked."""
+    _warned: set[str] = attrs.field(factory=set[str], init=False)
     _in_a_row: int = attrs.field(default=0, init=False)
     _gave_up: Ending | None = attrs.field(default=None, init=False)
 
@@ -159,6 +160,7 @@ class Runner:
         self.records.began(rollout)
         self.watch.began(rollout)
         attempt = self._attempt(rollout, channel)
+        self._warn(attempt.unsent)
         try:
             await attempt.play()
         except PolicyError as error:
@@ -183,6 +185,13 @@ class Runner:
             boundary=self.boundary,
             finished=self._finished,
         )
+
+    def _warn(self, texts: Iterable[str]) -> None:
+        # Each once: rows of a file are mostly alike in this.
+        for text in texts:
+            if text not in self._warned:
+                self._warned.add(text)
+                self.watch.note(text)
 
     def _finished(self, row: JsonObject) -> None:
         self.records.finished(row)
