@@ -15,6 +15,7 @@ from ipistate.kernel.copies import (
 from ipistate.kernel.diff import Count, Diff, diff
 from ipistate.kernel.environment import Environment
 from ipistate.kernel.ids import derive_id
+from ipistate.kernel.immutable import Immutable, Refusing, refuse_change
 from ipistate.kernel.limits import (
     INTEGER_BOUND,
     MAX_DEPTH,
@@ -27,10 +28,19 @@ from ipistate.kernel.limits import (
     whole_text,
 )
 from ipistate.kernel.migration import MigrationChain
+from ipistate.kernel.misuse import listed, misused
 from ipistate.kernel.rendering import render
 from ipistate.kernel.repeated import repeated_members
 from ipistate.kernel.schema import adopt_members, refuse, structure, unstructure
 from ipistate.kernel.sharing import SharedParts
+from ipistate.kernel.summaries import (
+    Representation,
+    html_table,
+    listing,
+    record_summary,
+    summarized,
+    summary,
+)
 from ipistate.kernel.values import (
     EMPTY_ARRAY,
     EMPTY_OBJECT,
@@ -57,10 +67,13 @@ __all__ = [
     "Count",
     "Diff",
     "Environment",
+    "Immutable",
     "JsonArray",
     "JsonObject",
     "JsonValue",
     "MigrationChain",
+    "Refusing",
+    "Representation",
     "SharedParts",
     "adopt_members",
     "as_json",
@@ -74,13 +87,21 @@ __all__ = [
     "encode",
     "first_difference",
     "freeze",
+    "html_table",
     "identical",
     "is_array",
     "is_object",
+    "listed",
+    "listing",
+    "misused",
+    "record_summary",
     "refuse",
+    "refuse_change",
     "render",
     "repeated_members",
     "structure",
+    "summarized",
+    "summary",
     "thaw",
     "trusted_array",
     "trusted_object",

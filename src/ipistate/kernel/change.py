@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 import attrs
 
@@ -10,6 +10,7 @@ from ipistate.errors import PREVIEW_LIMIT, json_path
 from ipistate.kernel.alignment import first_difference
 from ipistate.kernel.codec import encode
 from ipistate.kernel.limits import Path
+from ipistate.kernel.summaries import Representation, summarized, visible
 from ipistate.kernel.values import JsonObject, JsonValue, trusted_object
 
 
@@ -33,6 +34,8 @@ class Change:
     old: JsonValue = None
     """The value that was there; None for ``add``."""
 
+    __repr__: ClassVar[Representation] = summarized()
+
     @property
     def pointer(self) -> str:
         """The path as a JSON Pointer (RFC 6901)."""
@@ -46,14 +49,19 @@ class Change:
             members["value"] = self.value
         return trusted_object(members)
 
+    @property
+    def texts(self) -> tuple[str, str]:
+        """The old and the new value as bounded JSON text; empty where there is none.
+
+        Two long texts are shown from about their first difference on.
+        """
+        start = _beginning(self.old, self.value)
+        old = "" if self.op == "add" else _shown(self.old, start)
+        return old, "" if self.op == "remove" else _shown(self.value, start)
+
     def __str__(self) -> str:
         where = f"{_SIGNS[self.op]} {json_path(self.path)}"
-        if self.op == "add":
-            return f"{where}: {_shown(self.value)}"
-        if self.op == "remove":
-            return f"{where}: {_shown(self.old)}"
-        start = _beginning(self.old, self.value)
-        return f"{where}: {_shown(self.old, start)} -> {_shown(self.value, start)}"
+        return f"{where}: {' -> '.join(filter(None, self.texts))}"
 
 
 def _beginning(old: JsonValue, new: JsonValue) -> int:
@@ -72,5 +80,4 @@ def _shown(value: JsonValue, start: int = 0) -> str:
     else:
         whole = encode(value).decode()
         text, more = whole[:PREVIEW_LIMIT], "…" if len(whole) > PREVIEW_LIMIT else ""
-    visible = (one if one.isprintable() else ascii(one)[1:-1] for one in text)
-    return head + "".join(visible) + more
+    return head + visible(text) + more

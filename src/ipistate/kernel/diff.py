@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
+from ipistate.errors import json_path
 from ipistate.kernel.alignment import gaps
 from ipistate.kernel.change import Change
 from ipistate.kernel.environment import Environment
 from ipistate.kernel.limits import Path
+from ipistate.kernel.summaries import amount, html_table, key_text, listing
 from ipistate.kernel.values import (
     JsonArray,
     JsonObject,
@@ -39,15 +41,35 @@ class Count:
     removed: int = 0
     changed: int = 0
 
+    def __str__(self) -> str:
+        parts = attrs.asdict(self).items()
+        return ", ".join(f"{number} {name}" for name, number in parts if number)
+
 
 @attrs.frozen
 class Diff:
-    """The operations that turn one value into another, in their order; false if none."""
+    """The operations that turn one value into another, in their order; false if none.
+
+    ``print`` shows its lines, and a notebook a table.
+    """
 
     operations: tuple[Change, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.operations)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines()) or "no difference"
+
+    def __repr__(self) -> str:
+        total = amount(len(self.operations), "operation")
+        counts = (f"{key_text(n)}: {one}" for n, one in self.counts().items())
+        return listing(type(self).__name__, (total, *counts), total)
+
+    def _repr_html_(self) -> str:
+        rows = ((one.op, json_path(one.path), *one.texts) for one in self.operations)
+        heads = ("change", "place", "before", "after")
+        return html_table("Difference", heads, rows, len(self.operations))
 
     def to_patch(self) -> JsonArray:
         """Return the operations as a JSON Patch document (RFC 6902).

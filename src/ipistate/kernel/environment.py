@@ -8,6 +8,14 @@ import attrs
 
 from ipistate.errors import SchemaError, preview
 from ipistate.kernel.codec import decode_as, encode
+from ipistate.kernel.summaries import (
+    amount,
+    amount_of,
+    html_table,
+    key_text,
+    listing,
+    summary,
+)
 from ipistate.kernel.values import JsonObject, freeze
 
 
@@ -52,6 +60,18 @@ class Environment:
             SchemaError: It is JSON, but not an object.
         """
         return decode_as(data, lambda tree, adopt: cls(adopt(tree)))  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        members = self.document.items()
+        parts = (f"{key_text(name)}: {amount_of(member)}" for name, member in members)
+        return listing(type(self).__name__, parts, amount(len(members), "member"))
+
+    def _repr_html_(self) -> str:
+        members = self.document.items()
+        rows = ((n, amount_of(one), summary(one)) for n, one in members)
+        return html_table(
+            "World", ("collection", "size", "content"), rows, len(members)
+        )
 
     def to_json(self) -> bytes:
         """Write the environment as compact JSON, key order kept."""

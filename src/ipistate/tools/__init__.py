@@ -23,13 +23,15 @@ from ipistate.tools.logistics import (
     Shipment,
 )
 from ipistate.tools.real_estate import Client, InspectionReport, Property
-from ipistate.tools.registry import Tool, function_definition, table_of, tool
+from ipistate.tools.registry import Tool, function_definition, tool
 from ipistate.tools.row import Row
 from ipistate.tools.table import RECORDS, TOOLS
+from ipistate.tools.tool_table import ToolTable, nearest, table_of
 from ipistate.tools.transition import (
     ToolCall,
     ToolError,
     Transition,
+    UnknownTool,
     call_tool,
     replay,
     world_after,
@@ -75,9 +77,12 @@ __all__ = [
     "Tool",
     "ToolCall",
     "ToolError",
+    "ToolTable",
     "Transition",
+    "UnknownTool",
     "call_tool",
     "function_definition",
+    "nearest",
     "replay",
     "table_of",
     "tool",

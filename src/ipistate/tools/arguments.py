@@ -71,7 +71,7 @@ def _missing(function: str, names: list[str]) -> Refused:
 
 
 def suggestion(name: str, candidates: Iterable[str]) -> str | None:
-    """Find the parameter that a misspelt name probably means.
+    """Find the name that a misspelt one probably means.
 
     The interpreter's edit distance over UTF-8 bytes; the cheapest acceptable candidate
     wins, the earlier one on a tie.
@@ -79,7 +79,7 @@ def suggestion(name: str, candidates: Iterable[str]) -> str | None:
     wrong = name.encode("utf-8", "surrogatepass")
     best, best_cost = None, None
     for candidate in candidates:
-        right = candidate.encode()
+        right = candidate.encode("utf-8", "surrogatepass")
         limit = (len(wrong) + len(right) + 3) * _MOVE // 6
         if best_cost is not None:
             limit = min(limit, best_cost - 1)

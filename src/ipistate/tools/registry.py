@@ -8,17 +8,23 @@ parameter optional, and ``**_`` makes unknown arguments harmless.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from inspect import Parameter, cleandoc, signature
-from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from inspect import cleandoc
+from typing import Any, ClassVar, TypeAlias
 
 import attrs
 
-from ipistate.kernel import JsonArray, JsonObject, JsonValue, freeze
+from ipistate.kernel import (
+    JsonArray,
+    JsonObject,
+    JsonValue,
+    Representation,
+    freeze,
+    listed,
+    summarized,
+)
+from ipistate.tools.contract import Contract
 from ipistate.tools.glossary import GLOSSARY
 
-
-_NAMELESS: Final = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)
 
 Function: TypeAlias = Callable[..., tuple[JsonObject, JsonValue]]
 ArgumentCheck: TypeAlias = Callable[[Mapping[str, JsonValue]], None]
@@ -66,6 +72,10 @@ class Tool:
         default=attrs.Factory(lambda one: frozenset(one.required), takes_self=True),
     )
 
+    __repr__: ClassVar[Representation] = summarized(
+        "name", "required", "reads", "writes"
+    )
+
     def kinds_of(self, name: str) -> tuple[JsonValue, ...]:
         """Return the JSON types that a parameter's schema names; (None,) for any."""
         properties = self.parameters.get("properties")
@@ -91,50 +101,37 @@ def tool(
         glossary: JSON Schema of each parameter by name; others accept anything.
 
     Raises:
-        ValueError: A parameter after the world cannot be given by name.
+        TypeError: The function cannot be called as a tool: it is asynchronous or a
+            generator, has no name, or takes the world or an argument in another way;
+            or ``reads`` or ``writes`` is one name instead of several.
     """
-    _, *parameters = signature(function).parameters.values()
-    if any(parameter.kind in _NAMELESS for parameter in parameters):
-        raise ValueError(f"{function.__name__} must take its arguments by name")
-    named = [p for p in parameters if p.kind is not Parameter.VAR_KEYWORD]
-    required = tuple(p.name for p in named if p.default is Parameter.empty)
+    contract = Contract.of(function)
     return Tool(
-        name=function.__name__,
+        name=contract.name,
         domains=domains,
         description=cleandoc(function.__doc__ or "").partition("\n")[0],
-        parameters=_schema(named, required, glossary),
-        reads=tuple(reads),
-        writes=tuple(writes),
+        parameters=_schema(contract, glossary),
+        reads=_collections("reads", reads),
+        writes=_collections("writes", writes),
         run=function,
-        names=tuple(p.name for p in named),
-        required=required,
-        ignores_unknown=len(named) < len(parameters),
+        names=contract.names,
+        required=contract.required,
+        ignores_unknown=contract.ignores_unknown,
     )
 
 
+def _collections(option: str, names: Iterable[str]) -> tuple[str, ...]:
+    return listed(names, f"{option}= takes names of collections", f'{option}=["…"]')
+
+
 def _schema(
-    parameters: list[Parameter],
-    required: tuple[str, ...],
-    glossary: Mapping[str, Mapping[str, Any]],
+    contract: Contract, glossary: Mapping[str, Mapping[str, Any]]
 ) -> JsonObject:
-    properties = {p.name: dict(glossary.get(p.name, {})) for p in parameters}
-    document = {"type": "object", "properties": properties, "required": list(required)}
-    return JsonObject(document)
-
-
-def table_of(*groups: Iterable[Tool]) -> Mapping[str, Tool]:
-    """Gather tools into one read-only name space.
-
-    Raises:
-        ValueError: Two tools have one name.
-    """
-    tools: dict[str, Tool] = {}
-    for group in groups:
-        for one in group:
-            if one.name in tools:
-                raise ValueError(f"two tools are called {one.name!r}")
-            tools[one.name] = one
-    return MappingProxyType(tools)
+    properties = {name: dict(glossary.get(name, {})) for name in contract.names}
+    required = list(contract.required)
+    return JsonObject(
+        {"type": "object", "properties": properties, "required": required}
+    )
 
 
 def function_definition(one: Tool) -> JsonObject:

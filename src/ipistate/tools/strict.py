@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import islice
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -24,6 +23,7 @@ from ipistate.tools.arguments import bind
 from ipistate.tools.registry import Tool
 from ipistate.tools.semantics import Refused
 from ipistate.tools.table import TOOLS
+from ipistate.tools.tool_table import ToolTable
 
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def strict(tools: Mapping[str, Tool] = TOOLS) -> Mapping[str, Tool]:
     Raises:
         SchemaError: ``invalid_schema``: a tool's parameters are not a JSON Schema.
     """
-    return MappingProxyType({name: _strict(one) for name, one in tools.items()})
+    return ToolTable({name: _strict(one) for name, one in tools.items()})
 
 
 def find_violation(one: Tool, arguments: JsonObject) -> Violation | None:

@@ -18,7 +18,7 @@ from ipistate.tools import (
     real_estate,
 )
 from ipistate.tools.messaging import MESSAGING
-from ipistate.tools.registry import table_of
+from ipistate.tools.tool_table import table_of
 
 
 if TYPE_CHECKING:

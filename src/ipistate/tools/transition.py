@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import cast
+from typing import ClassVar, Self, cast
 
 import attrs
 
+from ipistate.errors import SchemaError, preview
 from ipistate.kernel import (
     EMPTY_OBJECT,
     Environment,
     JsonObject,
     JsonValue,
+    Representation,
     as_json,
     check_depth,
     freeze,
+    html_table,
+    misused,
     render,
+    summarized,
 )
 from ipistate.tools.arguments import bind
 from ipistate.tools.registry import Tool
 from ipistate.tools.semantics import Refused, type_name
 from ipistate.tools.table import TOOLS
+from ipistate.tools.tool_table import nearest, require_tool
 
 
-def _frozen_arguments(members: Mapping[str, object]) -> JsonObject:
-    return cast("JsonObject", freeze(members))
+def _frozen_arguments(members: object) -> JsonObject:
+    given = freeze(members)
+    if not isinstance(given, JsonObject):
+        message, shown = "arguments are an object", preview(given)
+        raise SchemaError("wrong_type", message, preview=shown)
+    return given
 
 
 @attrs.frozen
@@ -33,6 +43,7 @@ class ToolCall:
 
     Raises:
         EncodeError: The arguments are not JSON.
+        SchemaError: ``wrong_type``: they are not an object.
     """
 
     name: str
@@ -40,13 +51,44 @@ class ToolCall:
         default=EMPTY_OBJECT, converter=_frozen_arguments
     )
 
+    __repr__: ClassVar[Representation] = summarized()
+
 
 @attrs.frozen
 class ToolError:
     """Why a call was refused: the exception name and message in the reply."""
 
+    code: ClassVar[str] = "tool_error"
+    """Stable name of the cause: the tool, or the binding of its arguments, refused."""
+
     type: str
     message: str
+
+    __repr__: ClassVar[Representation] = summarized()
+
+
+@attrs.frozen
+class UnknownTool(ToolError):
+    """Why a call was refused: there is no such tool. The message is the reply."""
+
+    code: ClassVar[str] = "unknown_tool"
+    """Stable name of the cause."""
+
+    name: str
+    known: tuple[str, ...] = attrs.field(repr=False, eq=False)
+    """Names of the tools that there are."""
+
+    @classmethod
+    def of(cls, name: str, tools: Iterable[str]) -> Self:
+        """Make the error about a name that is not among those of the tools."""
+        return cls("UnknownTool", f"Unknown tool: {name}", name, tuple(tools))
+
+    @property
+    def suggestion(self) -> str | None:
+        """The tool that was probably meant, if one has a name like it."""
+        return nearest(self.name, self.known)
+
+    __repr__: ClassVar[Representation] = summarized("name", "suggestion")
 
 
 @attrs.frozen
@@ -56,7 +98,18 @@ class Transition:
     environment: Environment
     output: str
     error: ToolError | None = None
-    """Set if the reply reports an exception; the environment is then unchanged."""
+    """Set if the call was refused; the environment is then unchanged."""
+
+    __repr__: ClassVar[Representation] = summarized("output", "error", "environment")
+
+    def _repr_html_(self) -> str:
+        error = "" if self.error is None else repr(self.error)
+        rows = [
+            ("output", self.output),
+            ("error", error),
+            ("environment", repr(self.environment)),
+        ]
+        return html_table("Transition", ("part", "content"), rows, len(rows))
 
 
 def call_tool(
@@ -79,11 +132,18 @@ def call_tool(
 
     Raises:
         EncodeError: ``arguments`` are not JSON, which no model can send.
+        TypeError: ``environment`` is no ``Environment``, ``tools`` is no table of
+            tools, or ``name`` is no text.
     """
     given = as_json(arguments)
-    tool = tools.get(name)
+    try:
+        world, tool = environment.document, tools.get(name)
+    except AttributeError:
+        raise _misused(environment, tools) from None
     if tool is None:
-        return Transition(environment, f"Unknown tool: {name}")
+        _require_name(name)
+        error = UnknownTool.of(name, tools)
+        return Transition(environment, error.message, error)
     if not isinstance(given, JsonObject):
         message = f"arguments must be an object, not {type_name(given)}"
         return _failed(environment, name, "TypeError", message)
@@ -92,15 +152,37 @@ def call_tool(
         bound = bind(tool, given)
         for check in tool.checks:
             check(bound)
-        document, reply = tool.run(environment.document, **bound)
-        if document is not environment.document:
+        document, reply = tool.run(world, **bound)
+        if document is not world:
             changed = Environment(document if tool.keeps_depth else _measured(document))
         output = reply if isinstance(reply, str) else render(reply)
     except Refused as refused:
         return _failed(environment, name, refused.kind, refused.message)
     except Exception as error:  # noqa: BLE001 - a user's tool may raise anything
+        require_tool(tool)
         return _failed(environment, name, type(error).__name__, _text_of(error))
     return Transition(changed, output)
+
+
+def _misused(environment: object, tools: object) -> TypeError:
+    if isinstance(environment, Environment):
+        what, instead = "tools= takes a table", 'table_of([tool(function, "domain")])'
+        return misused(what, tools, instead)
+    instead = "Environment.of(world)"
+    if hasattr(environment, "environment"):
+        instead = f"{type(environment).__name__.lower()}.environment"
+    return misused("a call is made in an Environment", environment, instead)
+
+
+def _require_call(call: object) -> None:
+    if not isinstance(call, ToolCall):
+        what = "calls are ToolCalls"
+        raise misused(what, call, 'ToolCall("get_inbox", {…})')
+
+
+def _require_name(name: object) -> None:
+    if not isinstance(name, str):
+        raise misused("a tool is called by its name", name, "the name, a text")
 
 
 def _measured(document: JsonObject) -> JsonObject:
@@ -129,8 +211,13 @@ def replay(
     *,
     tools: Mapping[str, Tool] = TOOLS,
 ) -> Iterator[Transition]:
-    """Execute calls one after another, yielding the transition of each."""
+    """Execute calls one after another, yielding the transition of each.
+
+    Raises:
+        TypeError: One of them is no call; or as ``call_tool``.
+    """
     for call in calls:
+        _require_call(call)
         transition = call_tool(environment, call.name, call.arguments, tools=tools)
         environment = transition.environment
         yield transition
