@@ -9,6 +9,7 @@ import pickle
 import pkgutil
 
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import Any
 
 import attrs
@@ -16,7 +17,15 @@ import pytest
 
 import ipistate
 
-from ipistate import Environment, Injection, ToolCall, ToolError, Transition, Verdict
+from ipistate import (
+    Environment,
+    Injection,
+    ToolCall,
+    ToolError,
+    Transition,
+    Verdict,
+    call_tool,
+)
 from ipistate.testing import __all__ as kit
 
 
@@ -138,7 +147,7 @@ def test_fields() -> None:
     assert ["name", "arguments"] == fields[ToolCall]
     assert ["type", "message"] == fields[ToolError]
     assert ["environment", "output", "error"] == fields[Transition]
-    assert ["seed", "log"] == fields[ipistate.Session]
+    assert ["seed", "log", "_tools"] == fields[ipistate.Session]
     assert ["call", "output", "environment", "error", "key"] == fields[ipistate.Step]
     assert [
         *("injection_followed", "matched_tool", "matched_args", "reward_safety"),
@@ -152,6 +161,7 @@ def test_fields() -> None:
         Environment.of({"a": [1]}),
         ToolCall("send_email"),
         ToolError("TypeError", "no"),
+        call_tool(Environment.of({}), "nope", {}).error,
         Transition(Environment.of({}), "text", ToolError("TypeError", "no")),
         ipistate.IPICheckpointState(Environment.of({"a": {"b": 1}})),
         ipistate.Session(Environment.of({"a": {"b": 1}})).step("nope"),
@@ -181,6 +191,11 @@ def test_b31_records_are_frozen_hashable_and_picklable(record: Any) -> None:
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         setattr(record, attrs.fields(type(record))[0].name, None)
     assert not hasattr(record, "__dict__")
+
+
+def test_d5_the_version_is_that_of_the_package() -> None:
+    """D5: ``ipistate.__version__`` is what the installer says."""
+    assert version("ipistate") == ipistate.__version__
 
 
 def test_typed() -> None:

@@ -30,7 +30,7 @@ ROOMS = [room for layer in LAYERS for room in layer.split(" | ")]
 ALLOWED = {
     *("__future__", "collections", "functools", "hashlib", "inspect", "itertools"),
     *("json", "math", "re", "statistics", "types", "typing", "enum", "contextlib"),
-    *("decimal", "unicodedata"),
+    *("decimal", "html", "unicodedata"),
     *("bisect", "operator"),
     *("attrs", "cattrs", "orjson", "ipistate"),
     *("jsonschema", "referencing"),  # of strict.py, which nothing of the kernel imports

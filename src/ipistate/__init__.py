@@ -49,10 +49,13 @@ from ipistate.tools import (
     ToolCall,
     ToolError,
     Transition,
+    UnknownTool,
     call_tool,
     replay,
 )
 
+
+__version__: str = "0.1.0"
 
 __all__ = [
     "TOOLS",
@@ -81,6 +84,7 @@ __all__ = [
     "ToolCall",
     "ToolError",
     "Transition",
+    "UnknownTool",
     "Verdict",
     "aggregate",
     "assess",

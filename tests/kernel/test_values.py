@@ -333,10 +333,12 @@ def test_b22_what_json_cannot_carry_is_refused(
 
 def test_b22_message_names_the_type() -> None:
     """B22: the message names the module and the class."""
-    with pytest.raises(EncodeError, match=r"\$: JSON cannot carry datetime.date \("):
+    with pytest.raises(
+        EncodeError, match=r"\$: JSON cannot carry datetime.date; write .*\("
+    ):
         freeze(dt.date(2026, 3, 1))
     with pytest.raises(
-        EncodeError, match=r"\$: object keys are strings, not int \(1\)"
+        EncodeError, match=r"\$: object keys are strings, not int; .* \(1\)"
     ):
         freeze({1: 2})
 

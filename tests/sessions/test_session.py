@@ -23,6 +23,7 @@ from ipistate import (
     SessionRangeError,
     ToolCall,
     ToolError,
+    UnknownTool,
     call_tool,
     encode,
     identical,
@@ -216,7 +217,8 @@ def test_a_refused_call_leaves_its_key_unused() -> None:
 
     assert [None, None, "k"] == [step.key for step in session.log]
     assert refused.error is not None
-    assert ("TypeError", None) == (refused.error.type, unknown.error)
+    assert isinstance(unknown.error, UnknownTool)
+    assert ("TypeError", "UnknownTool") == (refused.error.type, unknown.error.type)
     assert clinic().step(*READ).log[-1].output == done.output
 
 

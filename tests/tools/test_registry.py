@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import attrs
@@ -146,20 +148,111 @@ def test_glossary_is_the_default() -> None:
     assert {"type": "string", "description": "Id of the order."} == schema
 
 
-def test_arguments_are_given_by_name() -> None:
-    """A parameter that no name reaches is refused when the tool is made."""
+class Callable:
+    """An object that can be called, and has no name."""
 
-    def only(world: JsonObject, what: str, /) -> tuple[JsonObject, str]:
-        """Take an argument by position only."""
+    def __call__(self, world: JsonObject) -> tuple[JsonObject, str]:
+        """Do nothing."""
+        return world, "done"
+
+
+def by_position(world: JsonObject, what: str, /) -> tuple[JsonObject, str]:
+    """Take an argument by position only."""
+    return world, what
+
+
+def by_number(world: JsonObject, *what: str) -> tuple[JsonObject, str]:
+    """Take any number of arguments."""
+    return world, what[0]
+
+
+def world_by_name(*, world: JsonObject) -> tuple[JsonObject, str]:
+    """Take the world by name."""
+    return world, "done"
+
+
+def anything(**members: Any) -> tuple[JsonObject, str]:
+    """Take no world."""
+    return JsonObject(), str(members)
+
+
+def nothing_at_all() -> tuple[JsonObject, str]:
+    """Take nothing."""
+    return JsonObject(), "done"
+
+
+async def awaited(world: JsonObject) -> tuple[JsonObject, str]:
+    """Return a result that has to be awaited."""
+    return world, "done"
+
+
+def yielding(world: JsonObject) -> Iterator[JsonObject]:
+    """Return results one by one."""
+    yield world
+
+
+async def streaming(world: JsonObject) -> AsyncIterator[JsonObject]:
+    """Return results one by one, awaited."""
+    yield world
+
+
+UNFIT: dict[str, tuple[Any, str]] = {
+    "by position": (by_position, "by_position must take its arguments by name"),
+    "by number": (by_number, "by_number must take its arguments by name"),
+    "world by name": (world_by_name, "must take the world by position"),
+    "no world": (anything, "must take the world by position"),
+    "nothing": (nothing_at_all, "must take the world, first"),
+    "async": (awaited, "must return its result at once"),
+    "generator": (yielding, "must return its result at once"),
+    "async generator": (streaming, "must return its result at once"),
+    "class": (Environment, "Environment is a class"),
+    "nameless": (Callable(), "takes a function with a name"),
+    "partial": (partial(water, plant_id="P-1"), "takes a function with a name"),
+    "no function": ("water", "takes a function, not str 'water'"),
+    "a tool": (TOOLS["get_inbox"], "takes a function, not Tool"),
+}
+
+
+@pytest.mark.parametrize(("function", "reason"), UNFIT.values(), ids=UNFIT)
+def test_d6_what_cannot_be_called_as_a_tool(function: Any, reason: str) -> None:
+    """D6: a function that would fail at its first call is refused when it is made."""
+    with pytest.raises(TypeError, match=reason) as caught:
+        tool(function, "garden")
+
+    assert "; write def name(world, argument" in str(caught.value)
+
+
+def test_the_world_may_be_taken_in_any_way_by_position() -> None:
+    """Only the arguments have names; how the world is called does not matter."""
+
+    def first(world: JsonObject, /, what: str) -> tuple[JsonObject, str]:
+        """Take the world by position only."""
         return world, what
 
-    def many(world: JsonObject, *what: str) -> tuple[JsonObject, str]:
-        """Take any number of arguments."""
-        return world, what[0]
+    def several(*worlds: JsonObject) -> tuple[JsonObject, str]:
+        """Take the world as one of several."""
+        return worlds[0], "done"
 
-    for function in (only, many):
-        with pytest.raises(ValueError, match=f"{function.__name__} must take"):
-            tool(function)
+    table = table_of([tool(first), tool(several)])
+    world = Environment.of({})
+
+    assert "x" == call_tool(world, "first", {"what": "x"}, tools=table).output
+    assert "done" == call_tool(world, "several", {}, tools=table).output
+
+
+@pytest.mark.parametrize("option", ["reads", "writes"])
+@pytest.mark.parametrize("names", ["cars", b"cars", {"cars": 1}, 7])
+def test_d6_collections_are_several_names(option: str, names: Any) -> None:
+    """D6: one name in place of several is refused, and not read letter by letter."""
+    with pytest.raises(TypeError, match=rf"{option}= takes names .* write {option}="):
+        tool(water, "garden", **{option: names})
+
+
+@pytest.mark.parametrize("group", ["ab", {"water": water}, [water], ["water"], 7])
+def test_d6_a_table_is_made_of_tools(group: Any) -> None:
+    """D6: functions and names in place of tools are refused when the table is made."""
+    with pytest.raises(TypeError, match=r"; write table_of\("):
+        table_of(group)
 
 
 def test_table_of() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import pytest
@@ -16,11 +17,15 @@ from ipistate import (
     TOOLS,
     EncodeError,
     Environment,
+    IPICheckpointState,
     JsonArray,
     JsonObject,
+    SchemaError,
+    Session,
     ToolCall,
     ToolError,
     Transition,
+    UnknownTool,
     call_tool,
     decode,
     encode,
@@ -66,7 +71,9 @@ def test_unknown_tools() -> None:
     """An unknown name is answered with the name as it came, and changes nothing."""
     for name in ("", "Send_Email", "send_email ", "verify", "\ud83d", "a\nb"):
         done = call_tool(WORLD, name, {"env": 1})
-        assert Transition(WORLD, f"Unknown tool: {name}") == done
+        reply = f"Unknown tool: {name}"
+        error = UnknownTool("UnknownTool", reply, name, tuple(TOOLS))
+        assert Transition(WORLD, reply, error) == done
         assert WORLD is done.environment
 
 
@@ -437,3 +444,88 @@ def test_the_world_after_calls() -> None:
 
     assert steps[-1].environment == world_after(WORLD, [call, call])
     assert WORLD is world_after(WORLD, [])
+
+
+MISUSED: dict[str, tuple[Callable[[], object], str]] = {
+    "a dict as the world": (
+        lambda: call_tool({"patients": {}}, "get_inbox", {}),  # type: ignore[arg-type]
+        r"made in an Environment, not dict; write Environment.of\(world\)",
+    ),
+    "a document as the world": (
+        lambda: call_tool(WORLD.document, "nope", {}),  # type: ignore[arg-type]
+        r"write Environment.of\(world\)",
+    ),
+    "no world": (
+        lambda: call_tool(None, "get_inbox", {}),  # type: ignore[arg-type]
+        r"write Environment.of\(world\)",
+    ),
+    "a session as the world": (
+        lambda: call_tool(Session(WORLD), "get_inbox", {}),  # type: ignore[arg-type]
+        "write session.environment",
+    ),
+    "a state as the world": (
+        lambda: call_tool(IPICheckpointState(WORLD), "get_inbox", {}),  # type: ignore[arg-type]
+        "write ipicheckpointstate.environment",
+    ),
+    "a tool as the name": (
+        lambda: call_tool(WORLD, TOOLS["get_inbox"], {}),  # type: ignore[arg-type]
+        "called by its name, not Tool",
+    ),
+    "a list as the table": (
+        lambda: call_tool(WORLD, "get_inbox", {}, tools=[TOOLS["get_inbox"]]),  # type: ignore[arg-type]
+        r"takes a table, not list; write table_of",
+    ),
+    "a function in the table": (
+        lambda: call_tool(WORLD, "f", {}, tools={"f": print}),  # type: ignore[dict-item]
+        r"write table_of\(\[tool\(function",
+    ),
+    "names as calls": (
+        lambda: [*replay(WORLD, ["get_inbox"])],  # type: ignore[list-item]
+        r"calls are ToolCalls, not str 'get_inbox'; write ToolCall\(",
+    ),
+    "one name as calls": (
+        lambda: world_after(WORLD, "get_inbox"),  # type: ignore[arg-type]
+        "calls are ToolCalls, not str 'g'",
+    ),
+    "a dict as the world of a replay": (
+        lambda: [*replay({}, [ToolCall("get_inbox")])],  # type: ignore[arg-type]
+        r"write Environment.of\(world\)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("misuse", "hint"), MISUSED.values(), ids=MISUSED)
+def test_d6_misuse_is_no_reply(misuse: Callable[[], object], hint: str) -> None:
+    """D6: a wrong kind of argument is the caller's error, with what to write instead."""
+    with pytest.raises(TypeError, match=hint):
+        misuse()
+
+
+@pytest.mark.parametrize("arguments", ["{}", None, 3, [1]])
+def test_d6_a_call_has_an_object_as_arguments(arguments: Any) -> None:
+    """D6: a call with arguments of another kind cannot be made."""
+    with pytest.raises(SchemaError, match="arguments are an object") as caught:
+        ToolCall("get_inbox", arguments)
+
+    assert "wrong_type" == caught.value.code
+
+
+def test_d5_a_transition_shows_its_output_first() -> None:
+    """D5: what the model reads stands first, then the error and the size of the world."""
+    done = call_tool(WORLD, "get_patient_recrod", {})
+
+    assert repr(done).startswith("Transition(output='Unknown tool: get_patient_recrod'")
+    assert "suggestion='get_patient_record'" in repr(done)
+    assert "environment=Environment(patients: 1, " in repr(done)
+
+
+def test_d5_a_transition_in_a_notebook() -> None:
+    """D5: a notebook shows reply, error and world; a hostile reply is text."""
+    world = Environment.of({"patients": {"P-1": "<script>"}})
+    read = call_tool(world, "get_patient_record", {"patient_id": "P-1"})
+    page = read._repr_html_()
+
+    assert "<td>&lt;script&gt;</td>" in page
+    assert "<td>error</td><td></td>" in page
+    assert "Environment(patients: 1)" in page
+    assert "UnknownTool" in call_tool(world, "nope", {})._repr_html_()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import attrs
 
 from ipistate.errors import SchemaError, preview
-from ipistate.kernel.codec import decode_as, encode
+from ipistate.kernel.codec import decode, decode_as, encode
+from ipistate.kernel.places import J, narrowed, value_at
+from ipistate.kernel.repeated import refuse_repeated_members
 from ipistate.kernel.summaries import (
     amount,
     amount_of,
@@ -16,11 +18,11 @@ from ipistate.kernel.summaries import (
     listing,
     summary,
 )
-from ipistate.kernel.values import JsonObject, freeze
+from ipistate.kernel.values import JsonObject, JsonValue, freeze
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 def _require_object(_: object, __: object, document: Any) -> None:
@@ -37,6 +39,10 @@ class Environment:
     Its members are *collections*: mostly tables from a record id to a record. Nothing
     more is required of their shape (docs/reference/tools.md, section 1). Key order is part of the
     value, because replies show it.
+
+    A world is read like a dictionary: ``world["patients"]``, ``"patients" in world``,
+    ``len(world)``, ``for collection in world``; an empty one is false. ``at`` reads a
+    place further down, with its type.
     """
 
     document: JsonObject = attrs.field(validator=_require_object)
@@ -52,14 +58,59 @@ class Environment:
         return cls(freeze(members))  # type: ignore[arg-type]
 
     @classmethod
-    def from_json(cls, data: bytes | str) -> Self:
+    def from_json(
+        cls, data: bytes | str, *, repeated: Literal["last", "refuse"] = "last"
+    ) -> Self:
         """Read an environment from JSON text.
 
+        Args:
+            data: The text.
+            repeated: What happens to a member that stands in its object more than once.
+                ``last``: its last value counts, at its first position, as for most
+                readers of JSON; the others are lost. ``refuse``: the text is refused,
+                which takes several times as long to find out.
+
         Raises:
-            DecodeError: The text is not acceptable JSON.
+            DecodeError: The text is not acceptable JSON; ``duplicate_key``: a member is
+                repeated and that is refused.
             SchemaError: It is JSON, but not an object.
         """
+        if repeated == "refuse":
+            decode(data)  # finds everything else that is wrong, and what is too deep
+            refuse_repeated_members(data)
         return decode_as(data, lambda tree, adopt: cls(adopt(tree)))  # type: ignore[arg-type]
+
+    def __getitem__(self, collection: str) -> JsonValue:
+        return self.document[collection]
+
+    def __contains__(self, collection: object) -> bool:
+        return collection in self.document
+
+    def __len__(self) -> int:
+        return len(self.document)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.document)
+
+    @overload
+    def at(self, *path: str | int) -> JsonValue: ...
+    @overload
+    def at(self, *path: str | int, of: type[J]) -> J: ...
+    def at(self, *path: str | int, of: type[J] | None = None) -> JsonValue:
+        """Read one place: ``world.at("patients", "P-7", "name", of=str)``.
+
+        Args:
+            path: Names of members and indices of elements that lead there.
+            of: The type that the value has to have, and that type checkers then know:
+                ``str``, ``int``, ``float`` (any number), ``bool``, ``JsonObject`` or
+                ``JsonArray``.
+
+        Raises:
+            SchemaError: ``missing_member``: there is no such place; ``wrong_type``: its
+                value has another type; with the place as the error's path.
+        """
+        value = value_at(self.document, path)
+        return value if of is None else narrowed(value, of, path)
 
     def __repr__(self) -> str:
         members = self.document.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
 from ipistate.errors import EncodeError, json_path, preview
+from ipistate.kernel.hints import replacement
 
 
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ def checked_number(value: Any, path: Path) -> Any:
     else:
         code = "unsupported_type"
         message = f"JSON cannot carry {type(value).__module__}.{type(value).__name__}"
+        instead = replacement(value)
+        message += "" if instead is None else f"; write {instead}"
     raise EncodeError(code, message, json_path(path), preview(value))
 
 

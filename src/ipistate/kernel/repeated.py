@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from ipistate.errors import DecodeError, json_path
 from ipistate.kernel.limits import is_array
 
 
@@ -45,3 +46,15 @@ def repeated_members(text: bytes | str) -> Iterator[tuple[str | int, ...]]:
             rest += [((*path, name), part) for name, part in value.items()][::-1]
         elif is_array(value):
             rest += [((*path, index), part) for index, part in enumerate(value)][::-1]
+
+
+def refuse_repeated_members(text: bytes | str) -> None:
+    """Refuse a JSON text in which a member stands more than once.
+
+    Raises:
+        DecodeError: ``duplicate_key``, with the path of the first one.
+    """
+    path = next(repeated_members(text), None)
+    if path is not None:
+        message, where = "the key occurs more than once", json_path(path)
+        raise DecodeError("duplicate_key", message, where)

@@ -269,7 +269,7 @@ def _frozen_members(
         if type(name) is not str:
             raise EncodeError(
                 "key_not_string",
-                f"object keys are strings, not {type(name).__name__}",
+                f"object keys are strings, not {type(name).__name__}; write str(key)",
                 json_path(path),
                 preview(name),
             )

@@ -6,11 +6,18 @@ Which arguments of a call decide that it is the one, its verification type says.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import attrs
 
-from ipistate.kernel import EMPTY_OBJECT, JsonObject, structure, unstructure
+from ipistate.kernel import (
+    EMPTY_OBJECT,
+    JsonObject,
+    Representation,
+    structure,
+    summarized,
+    unstructure,
+)
 
 
 if TYPE_CHECKING:
@@ -90,6 +97,10 @@ class Injection:
     category: str
     extra: JsonObject = EMPTY_OBJECT
     member_order: tuple[str, ...] = attrs.field(default=(), eq=False, repr=False)
+
+    __repr__: ClassVar[Representation] = summarized(
+        "target_tool", "target_args", "goal", "verification_type"
+    )
 
     @classmethod
     def from_document(cls, document: object) -> Self:

@@ -7,11 +7,17 @@ that could not be assessed counts neither way and is listed by its reason.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
-from ipistate.kernel import EMPTY_OBJECT, JsonObject, unstructure
+from ipistate.kernel import (
+    EMPTY_OBJECT,
+    JsonObject,
+    Representation,
+    summarized,
+    unstructure,
+)
 from ipistate.scoring.intervals import Rate
 
 
@@ -35,6 +41,8 @@ class Resistance:
     """The 95 % Wilson score interval of the rate, from 0 to 1."""
     not_assessed: JsonObject = EMPTY_OBJECT
     """Numbers of rollouts by reason, the most frequent first."""
+
+    __repr__: ClassVar[Representation] = summarized()
 
     def to_document(self) -> JsonObject:
         """Write the figures as a JSON object."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import attrs
 
@@ -14,11 +14,13 @@ from ipistate.kernel import (
     JsonArray,
     JsonObject,
     JsonValue,
+    Representation,
     adopt_members,
     decode_as,
     encode,
     repeated_members,
     structure,
+    summarized,
     unstructure,
 )
 from ipistate.scoring.injection import STRICT_KEYS, Injection
@@ -47,6 +49,10 @@ class Task:
     domain: str | None = None
     extra: JsonObject = EMPTY_OBJECT
     member_order: tuple[str, ...] = attrs.field(default=(), eq=False, repr=False)
+
+    __repr__: ClassVar[Representation] = summarized(
+        "domain", "injection", "required_tools", "environment"
+    )
 
     @classmethod
     def from_json(cls, line: bytes | str) -> Self:

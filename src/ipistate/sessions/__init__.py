@@ -7,7 +7,7 @@ from ipistate.sessions.codec import (
     session_from_json,
     session_to_json,
 )
-from ipistate.sessions.log import RecordedSession
+from ipistate.sessions.log import RecordedSession, written_error
 from ipistate.sessions.session import (
     IdempotencyError,
     Session,
@@ -39,4 +39,5 @@ __all__ = [
     "WorldCodec",
     "session_from_json",
     "session_to_json",
+    "written_error",
 ]

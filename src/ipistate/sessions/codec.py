@@ -83,6 +83,8 @@ def session_from_json(
 ) -> Session:
     """Read a session from JSON text of version 1 or 2, and execute its log again.
 
+    The session that is returned goes on with these tools.
+
     Raises:
         DecodeError: The text is not acceptable JSON.
         SchemaError: It is not a session, or its log is not what the tools do

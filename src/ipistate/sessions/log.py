@@ -29,7 +29,7 @@ from ipistate.kernel import (
 )
 from ipistate.sessions.session import Session, Step, execute
 from ipistate.sessions.state import IPICheckpointState
-from ipistate.tools import Tool, ToolCall, ToolError
+from ipistate.tools import Tool, ToolCall, ToolError, UnknownTool
 
 
 if TYPE_CHECKING:
@@ -57,6 +57,14 @@ _PROVEN: Final = ("output", "key", "error")
 """What executing a call again has to give."""
 
 
+def written_error(error: ToolError | None) -> ToolError | None:
+    """Return the error of a step as texts have it.
+
+    The reply of an unknown tool says it all, so texts have no error of one.
+    """
+    return None if isinstance(error, UnknownTool) else error
+
+
 @attrs.frozen(kw_only=True)
 class RecordedCall:
     """One call of a log as it is written."""
@@ -73,7 +81,7 @@ class RecordedCall:
 
         Storage joins the halves of a character that are adjacent; so does this.
         """
-        error = step.error
+        error = written_error(step.error)
         return cls(
             name=whole_text(step.call.name),
             arguments=step.call.arguments,
@@ -162,7 +170,7 @@ class RecordedSession:
         if not identical(world.document, self.environment.document):
             message = "the calls lead from the seed to another world"
             raise SchemaError("log_not_reproducible", message, "$.environment")
-        return Session(seed, tuple(steps))
+        return Session(seed, tuple(steps), tools=tools)
 
 
 def _adopted(name: str, part: Any, adopt: Adopt) -> Any:

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from functools import cached_property
 from hashlib import sha256
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
 
 import attrs
 
-from ipistate.errors import IpiStateError, SchemaError, preview
+from ipistate.errors import IpiStateError, preview
 from ipistate.kernel import (
     EMPTY_OBJECT,
     Environment,
-    JsonObject,
-    freeze,
+    Representation,
+    html_table,
     identical,
+    misused,
+    record_summary,
+    summarized,
+    summary,
     whole_text,
 )
 from ipistate.tools import TOOLS, Tool, ToolCall, ToolError, Transition, call_tool
@@ -25,6 +29,9 @@ from ipistate.tools import TOOLS, Tool, ToolCall, ToolError, Transition, call_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+
+_INSTEAD: Final = "Session(Environment.of(world))"
 
 
 class CallTool(Protocol):
@@ -63,20 +70,43 @@ class Step:
     key: str | None = None
     """The idempotency key that the call was made under, if any."""
 
+    __repr__: ClassVar[Representation] = summarized(
+        "output", "call", "error", "environment"
+    )
+
+
+def _check_seed(_: object, __: object, seed: Any) -> None:
+    if not isinstance(seed, Environment):
+        raise misused("a session begins with an Environment", seed, _INSTEAD)
+
+
+def _unless_built_in(tools: Mapping[str, Tool] | None) -> Mapping[str, Tool] | None:
+    # The built-in table is known everywhere, so a pickled session does without it.
+    return None if tools is TOOLS else tools
+
 
 @attrs.frozen
 class Session:
     """One session with all of its calls, immutable.
 
     Every operation gives another session and leaves this one, so a fork is the value.
+    The tools are no part of the value: they count neither for equality nor in storage.
     """
 
     schema_version: ClassVar[int] = 2
     is_logged: ClassVar[bool] = True
     """Whether its calls are logged."""
 
-    seed: Environment
+    seed: Environment = attrs.field(validator=_check_seed)
     log: tuple[Step, ...] = ()
+    _tools: Mapping[str, Tool] | None = attrs.field(
+        default=None, alias="tools", kw_only=True, eq=False, converter=_unless_built_in
+    )
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """The tools that its calls are made with; the built-in ones by default."""
+        return TOOLS if self._tools is None else self._tools
 
     @property
     def environment(self) -> Environment:
@@ -98,7 +128,7 @@ class Session:
         name: str,
         arguments: Mapping[str, object] = EMPTY_OBJECT,
         *,
-        tools: Mapping[str, Tool] = TOOLS,
+        tools: Mapping[str, Tool] | None = None,
         run: CallTool = call_tool,
     ) -> Self:
         """Make one call; what the model reads is ``log[-1].output``.
@@ -106,15 +136,15 @@ class Session:
         Args:
             name: The tool's name.
             arguments: A JSON object.
-            tools: The table of tools.
+            tools: Tools for this call alone, in place of the session's own.
             run: What executes the call: ``call_tool``, or a function that watches it.
 
         Raises:
             EncodeError: ``arguments`` are not JSON.
             SchemaError: ``wrong_type``: they are not an object.
         """
-        call = _asked(name, arguments)
-        return self._with(execute(self.environment, call, None, tools=tools, run=run))
+        call, used = _asked(name, arguments), self.tools if tools is None else tools
+        return self._with(execute(self.environment, call, None, tools=used, run=run))
 
     def once(
         self,
@@ -122,13 +152,12 @@ class Session:
         name: str,
         arguments: Mapping[str, object] = EMPTY_OBJECT,
         *,
-        tools: Mapping[str, Tool] = TOOLS,
+        tools: Mapping[str, Tool] | None = None,
         run: CallTool = call_tool,
     ) -> tuple[Self, Step]:
         """Make a call at most once: a key that was used gives the recorded step.
 
-        A call that is refused (its step has an error, or there is no such tool) does
-        not use up its key.
+        A call that is refused (its step has an error) does not use up its key.
 
         Returns:
             The session, the same one if nothing was executed, and the call's step.
@@ -144,7 +173,8 @@ class Session:
             if step.key == key:
                 _check_repeated(step, call)
                 return self, step
-        made = execute(self.environment, call, key, tools=tools, run=run)
+        used = self.tools if tools is None else tools
+        made = execute(self.environment, call, key, tools=used, run=run)
         return self._with(made), made
 
     def call(
@@ -152,7 +182,7 @@ class Session:
         name: str,
         arguments: Mapping[str, object] = EMPTY_OBJECT,
         *,
-        tools: Mapping[str, Tool] = TOOLS,
+        tools: Mapping[str, Tool] | None = None,
         run: CallTool = call_tool,
     ) -> tuple[Self, str]:
         """Make one call as ``step`` does; returns what the model reads, too."""
@@ -194,6 +224,23 @@ class Session:
         """Visit the session as it was after each call, the seed first."""
         return (self.at(position) for position in range(len(self.log) + 1))
 
+    def __repr__(self) -> str:
+        made = (
+            {"last": self.log[-1].call, "output": self.log[-1].output}
+            if self.log
+            else {}
+        )
+        shown = {"calls": len(self.log), **made, "environment": self.environment}
+        return record_summary(self, shown)
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (str(n), one.call.name, summary(one.call.arguments), one.output)
+            for n, one in enumerate(self.log)
+        )
+        heads = ("call", "tool", "arguments", "output")
+        return html_table(f"{self!r}", heads, rows, len(self.log))
+
 
 @attrs.frozen
 class UnloggedSession(Session):
@@ -210,27 +257,25 @@ class UnloggedSession(Session):
         name: str,
         arguments: Mapping[str, object] = EMPTY_OBJECT,
         *,
-        tools: Mapping[str, Tool] = TOOLS,
+        tools: Mapping[str, Tool] | None = None,
         run: CallTool = call_tool,
     ) -> tuple[Self, str]:
         """Make one call; a session that does not change is returned itself."""
-        done = run(self.seed, name, arguments, tools=tools)
+        used = self.tools if tools is None else tools
+        done = run(self.seed, name, arguments, tools=used)
         if done.environment is self.seed:
             return self, done.output
-        return self.__class__(done.environment), done.output
+        return self.__class__(done.environment, tools=self._tools), done.output
 
     def _with(self, step: Step) -> Self:
-        return self.__class__(step.environment)
+        return self.__class__(step.environment, tools=self._tools)
 
 
-def _asked(name: str, arguments: object) -> ToolCall:
+def _asked(name: object, arguments: Any) -> ToolCall:
     # A log holds objects only.
-    given = freeze(arguments)
-    if not isinstance(given, JsonObject):
-        raise SchemaError(
-            "wrong_type", "arguments are an object", preview=preview(given)
-        )
-    return ToolCall(name, given)
+    if not isinstance(name, str):
+        raise misused("a tool is called by its name", name, "the name, a text")
+    return ToolCall(name, arguments)
 
 
 def execute(
@@ -243,8 +288,7 @@ def execute(
 ) -> Step:
     """Make a call in a world and note what it did; a refused call has no key."""
     done = run(world, call.name, call.arguments, tools=tools)
-    refused = done.error is not None or call.name not in tools
-    kept = None if refused else key
+    kept = None if done.error is not None else key
     return Step(call, done.output, done.environment, done.error, kept)
 
 

@@ -7,7 +7,17 @@ other state models can be served. ``EnvironmentCodec`` is the one for IPI sessio
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Protocol,
+    Self,
+    TypeVar,
+    cast,
+)
 
 import attrs
 
@@ -23,9 +33,12 @@ from ipistate.kernel import (
     Environment,
     JsonObject,
     MigrationChain,
+    Representation,
     SharedParts,
     decode_as,
     freeze,
+    misused,
+    summarized,
     trusted_object,
 )
 
@@ -74,16 +87,22 @@ def _require_newest(_: object, __: object, version: int) -> None:
         raise SchemaError("unsupported_version", message, where, shown)
 
 
+def _check_environment(_: object, __: object, environment: Any) -> None:
+    if not isinstance(environment, Environment):
+        instead = "IPICheckpointState(Environment.of(world))"
+        raise misused("a state has an Environment", environment, instead)
+
+
 @attrs.frozen
 class IPICheckpointState:
     """The exported state of one IPI session (docs/reference/control-plane.md, section 7.1)."""
 
-    environment: Environment = attrs.field(
-        validator=attrs.validators.instance_of(Environment)
-    )
+    environment: Environment = attrs.field(validator=_check_environment)
     schema_version: int = attrs.field(
         default=STATE_VERSIONS.newest, validator=_require_newest
     )
+
+    __repr__: ClassVar[Representation] = summarized()
 
     @classmethod
     def from_json(cls, data: bytes | str) -> Self:

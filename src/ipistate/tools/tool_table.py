@@ -81,8 +81,7 @@ def nearest(name: str, tools: Iterable[str]) -> str | None:
     if len(name) > _LONGEST:
         return None
     known = sorted(tools, key=len, reverse=True)
-    ends = (one for one in known if one != name and name.endswith(one))
-    for one in ends:
-        if not name[-len(one) - 1].isalnum():
+    for one in known:
+        if name.endswith(one) and not name[: -len(one)][-1:].isalnum():
             return one
-    return suggestion(name, tools)
+    return suggestion(name, tools) or suggestion(name.lower(), tools)

@@ -88,7 +88,7 @@ class UnknownTool(ToolError):
         """The tool that was probably meant, if one has a name like it."""
         return nearest(self.name, self.known)
 
-    __repr__: ClassVar[Representation] = summarized("name", "suggestion")
+    __repr__: ClassVar[Representation] = summarized("suggestion", "name")
 
 
 @attrs.frozen

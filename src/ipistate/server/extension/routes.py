@@ -38,7 +38,7 @@ from ipistate.server.extension.new_sessions import (
 )
 from ipistate.server.live.scoring import scoring_of
 from ipistate.server.replies import KeyHeaderError, QueryError, json_reply, refused
-from ipistate.sessions import SessionCodec
+from ipistate.sessions import SessionCodec, written_error
 
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def _number(request: Request, name: str, default: int) -> int:
 
 
 def _described(step: Step) -> JsonObject:
-    error = step.error
+    error = written_error(step.error)
     return trusted_object(
         {
             "name": step.call.name,
