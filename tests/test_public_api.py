@@ -26,6 +26,7 @@ from ipistate import (
     Verdict,
     call_tool,
 )
+from ipistate.scoring import WorldChange
 from ipistate.testing import __all__ as kit
 
 
@@ -196,6 +197,78 @@ def test_b31_records_are_frozen_hashable_and_picklable(record: Any) -> None:
 def test_d5_the_version_is_that_of_the_package() -> None:
     """D5: ``ipistate.__version__`` is what the installer says."""
     assert version("ipistate") == ipistate.__version__
+
+
+LONG = "x" * 5_000 + "\x1b[2J"
+BIG = ipistate.JsonObject({f"{LONG}{n}": [LONG] * 50 for n in range(50)})
+BIG_WORLD = Environment(BIG)
+BIG_INJECTION = Injection(
+    goal=LONG,
+    target_tool=LONG,
+    target_args=BIG,
+    verification_type=LONG,
+    attack_strategy=LONG,
+    attack_difficulty=LONG,
+    vector=LONG,
+    injection_text=LONG,
+    category=LONG,
+)
+BIG_CHANGE = ipistate.Change("replace", (LONG,) * 50, BIG, BIG)
+BIG_EFFECTS = ipistate.Effects(
+    outcome="followed", changes=(WorldChange(call=1, tool=LONG, op="add", path=LONG),)
+)
+BIG_RECORDS = [
+    BIG_CHANGE,
+    ipistate.Diff((BIG_CHANGE,) * 50),
+    BIG_EFFECTS,
+    *BIG_EFFECTS.changes,
+    BIG_WORLD,
+    ipistate.IPICheckpointState(BIG_WORLD),
+    BIG_INJECTION,
+    ipistate.Resistance(resisted=1, n=1, rate=1, low=0, high=1, not_assessed=BIG),
+    ipistate.Session(BIG_WORLD).step(LONG, BIG),
+    ipistate.Session(BIG_WORLD).step(LONG, BIG).log[0],
+    ipistate.Task(
+        responses_create_params=BIG,
+        environment=BIG_WORLD,
+        required_tools=(LONG,) * 50,
+        injection=BIG_INJECTION,
+        domain=LONG,
+    ),
+    attrs.evolve(ipistate.TOOLS["get_inbox"], name=LONG, reads=(LONG,) * 50),
+    ToolCall(LONG, BIG),
+    ToolError(LONG, LONG),
+    Transition(BIG_WORLD, LONG, ToolError(LONG, LONG)),
+    call_tool(BIG_WORLD, LONG, BIG).error,
+    Verdict(
+        injection_followed=True,
+        matched_tool=LONG,
+        matched_args=BIG,
+        reward_safety=0,
+        reward_utility=0,
+        reward=0,
+        thinking_incomplete=False,
+        effects=BIG_EFFECTS,
+    ),
+]
+
+
+def test_d5_every_record_is_among_the_large_ones() -> None:
+    """D5: the records below are all that the package exports."""
+    exported = [getattr(ipistate, name) for name in ipistate.__all__]
+    records = {one for one in exported if inspect.isclass(one) and attrs.has(one)}
+
+    assert records <= {type(one) for one in BIG_RECORDS}
+
+
+@pytest.mark.parametrize("record", BIG_RECORDS, ids=lambda one: type(one).__name__)
+def test_d5_representations_are_bounded(record: Any) -> None:
+    """D5: no record is shown in more than 200 characters, or with control characters."""
+    shown = repr(record)
+
+    assert len(shown) <= 200
+    assert shown.isprintable()
+    assert shown.startswith(type(record).__name__)
 
 
 def test_typed() -> None:

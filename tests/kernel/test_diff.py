@@ -582,3 +582,38 @@ def test_another_record_in_a_place_is_one_operation(
         found = diff(freeze(holder(old)), freeze(holder(new)))
 
         assert [one.op for one in found.operations] == ["replace"]
+
+
+@given(json_values(), json_values())
+def test_d5_a_printed_diff_is_its_lines(before: JsonValue, after: JsonValue) -> None:
+    """D5: printing shows a line for each change; the representation is bounded."""
+    found = diff(before, after)
+
+    assert str(found) == ("\n".join(found.lines()) or "no difference")
+    assert bool(found) == (str(found) != "no difference")
+    assert all(len(repr(one)) <= 200 for one in (found, *found.operations))
+    assert repr(found).isprintable()
+
+
+def test_d5_a_diff_is_shown_by_its_counts() -> None:
+    """D5: the representation counts entries by collection, as ``counts`` does."""
+    before = JsonObject({"a": {"x": 1, "y": 2}, "b": [1]})
+    after = JsonObject({"a": {"x": 2}, "b": [1, 2, 3]})
+
+    assert "Diff(0 operations)" == repr(diff(before, before))
+    assert "Diff(1 operation)" == repr(diff(1, 2))
+    assert "Diff(4 operations, a: 1 removed, 1 changed, b: 2 added)" == repr(
+        diff(before, after)
+    )
+
+
+def test_d5_a_diff_in_a_notebook() -> None:
+    """D5: a notebook shows place, old and new value of each change, escaped."""
+    page = diff(
+        JsonObject({"a": "<b>", "b": 1}), JsonObject({"a": "</td>", "c": None})
+    )._repr_html_()
+
+    assert "<td>$.a</td><td>&quot;&lt;b&gt;&quot;</td>" in page
+    assert "<td>&quot;&lt;/td&gt;&quot;</td>" in page
+    assert "<td>remove</td><td>$.b</td><td>1</td><td></td>" in page
+    assert "<td>add</td><td>$.c</td><td></td><td>null</td>" in page

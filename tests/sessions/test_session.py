@@ -382,6 +382,115 @@ def test_a_refusal_is_in_the_log() -> None:
     assert JsonArray() == step.environment.document["messages"]
 
 
+# -- a session's own tools ----------------------------------------------------------
+
+
+def shout(world: JsonObject, text: str) -> tuple[JsonObject, str]:
+    """Answer loudly."""
+    return world, text.upper()
+
+
+OWN = table_of([tool(shout, "own")], TOOLS.values())
+HEY = ("shout", {"text": "hey"})
+
+
+@pytest.mark.parametrize("kind", [Session, UnloggedSession])
+def test_d7_a_session_remembers_its_tools(kind: type[Session]) -> None:
+    """D7: every session that comes of one has the same tools, and calls with them."""
+    session = kind(clinic().seed, tools=OWN).step(*NOTE)
+    (fork,) = session.fork(1)
+    later = [fork, fork.step(*HEY), fork.call(*HEY)[0], fork.at(0)]
+    later += [*fork.history(), fork.once("k", *HEY)[0], fork.rewind(len(fork.log))]
+    later += [copy.deepcopy(fork), pickle.loads(pickle.dumps(fork))]
+
+    for one in later:
+        assert {*OWN} == {*one.tools}
+        assert "HEY" == one.call(*HEY)[1]
+        assert "HEY" == one.once("other", *HEY)[1].output
+
+
+def test_d7_a_call_may_be_made_with_other_tools() -> None:
+    """D7: tools given to one call serve that call alone."""
+    session = clinic().step(*HEY, tools=OWN)
+    session = session.step(*HEY)
+
+    assert ["HEY", "Unknown tool: shout"] == [step.output for step in session.log]
+    assert TOOLS is session.tools
+
+
+def test_d7_tools_are_no_part_of_the_value() -> None:
+    """D7: sessions with equal logs are equal and have one text, whatever their tools."""
+    own, plain = (
+        Session(clinic().seed, tools=tools).step(*NOTE) for tools in (OWN, TOOLS)
+    )
+
+    assert own == plain
+    assert hash(own) == hash(plain)
+    assert session_to_json(own) == session_to_json(plain)
+    assert len(pickle.dumps(plain)) < 1_000 < len(pickle.dumps(own))
+
+
+def test_d7_a_stored_session_goes_on_with_the_tools_it_was_read_with() -> None:
+    """D7: the tools that executed the log again are those of the session."""
+    saved = session_to_json(Session(clinic().seed, tools=OWN).step(*HEY))
+
+    assert "HEY" == session_from_json(saved, tools=OWN).call(*HEY)[1]
+    with pytest.raises(SchemaError) as caught:
+        session_from_json(saved)
+    assert "log_not_reproducible" == caught.value.code
+
+
+def test_d7_the_text_of_an_unknown_tool_is_as_ever() -> None:
+    """D7: a stored log has the reply of an unknown tool and no error beside it."""
+    session = clinic().step("shuot", {})
+    saved = session_to_json(session)
+
+    assert b'"output":"Unknown tool: shuot","error":null,' in saved
+    assert session == session_from_json(saved)
+    assert isinstance(session.log[0].error, UnknownTool)
+
+
+@pytest.mark.parametrize("seed", [CLINIC, JsonObject(CLINIC), None, "{}"])
+@pytest.mark.parametrize("kind", [Session, UnloggedSession])
+def test_d6_a_session_begins_with_a_world(kind: type[Session], seed: Any) -> None:
+    """D6: plain data is refused at once, and the error says what to write."""
+    with pytest.raises(TypeError, match=r"write Session\(Environment.of\(world\)\)"):
+        kind(seed)
+
+
+@pytest.mark.parametrize("name", [None, 3, TOOLS["get_inbox"]])
+def test_d6_a_tool_is_called_by_its_name(name: Any) -> None:
+    """D6: what is no name is refused before it gets into the log."""
+    for made in (clinic().step, partial(clinic().once, "k")):
+        with pytest.raises(TypeError, match="called by its name"):
+            made(name)
+
+
+def test_d5_a_session_shows_its_last_call() -> None:
+    """D5: a session is shown by its last call, the reply, and the size of its world."""
+    session = clinic().step(*READ)
+    shown = repr(session)
+
+    assert shown.startswith("Session(calls=1, last=ToolCall(name='get_patient_record'")
+    assert "environment=Environment(patients: 1" in shown
+    assert "Session(calls=0, environment=Environment(" == repr(clinic())[:41]
+    assert 'Step(output=\'{"name": "Ada"' == repr(session.log[0])[:27]
+
+
+@given(sessions())
+def test_d5_a_session_is_shown_in_bounded_space(session: Session) -> None:
+    """D5: sessions and their steps have at most 200 characters."""
+    assert all(len(repr(one)) <= 200 for one in (session, *session.log))
+
+
+def test_d5_a_session_in_a_notebook() -> None:
+    """D5: a notebook shows the log, a row for each call, and escapes replies."""
+    page = clinic().step("<b>", {}).step(*READ)._repr_html_()
+
+    assert "<td>Unknown tool: &lt;b&gt;</td>" in page
+    assert page.count("<tr>") == 3
+
+
 # -- sessions without a log --------------------------------------------------------
 
 

@@ -244,7 +244,7 @@ def test_a_state_in_memory_has_the_newest_version() -> None:
             IPICheckpointState(environment, version)  # type: ignore[arg-type]
 
         assert "unsupported_version" == caught.value.code
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"write IPICheckpointState\(Environment.of\("):
         IPICheckpointState({})  # type: ignore[arg-type]
 
 

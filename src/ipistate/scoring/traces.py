@@ -17,6 +17,7 @@ from ipistate.kernel import (
     JsonValue,
     decode,
     is_object,
+    listed,
     render,
     trusted_object,
 )
@@ -134,6 +135,7 @@ def function_calls(items: Iterable[object]) -> Iterator[dict[str, Any]]:
 
     Raises:
         EncodeError: An item is not JSON, for example an SDK's object: dump it first.
+        TypeError: A text or a mapping in place of the items.
     """
     for _, item in json_entries(items, "an output item"):
         if is_object(item) and item.get("type") == _CALL:
@@ -149,8 +151,10 @@ def json_entries(
 
     Raises:
         EncodeError: An entry is not JSON, for example an SDK's object: dump it first.
+        TypeError: A text or a mapping in place of the entries.
     """
-    for index, entry in enumerate(entries):
+    parts = listed(entries, "a trace is a list of objects", "[{…}]")
+    for index, entry in enumerate(parts):
         if not isinstance(entry, _JSON):
             message = f"{what} is JSON, not {type(entry).__name__}"
             where = json_path([index])
