@@ -148,7 +148,7 @@ def test_fields() -> None:
     assert ["name", "arguments"] == fields[ToolCall]
     assert ["type", "message"] == fields[ToolError]
     assert ["environment", "output", "error"] == fields[Transition]
-    assert ["seed", "log", "_tools"] == fields[ipistate.Session]
+    assert ["seed", "log", "tools"] == fields[ipistate.Session]
     assert ["call", "output", "environment", "error", "key"] == fields[ipistate.Step]
     assert [
         *("injection_followed", "matched_tool", "matched_args", "reward_safety"),

@@ -22,6 +22,7 @@ from ipistate import (
     ToolCall,
     ToolError,
     Transition,
+    UnknownTool,
     Verdict,
     call_tool,
     decode,
@@ -70,6 +71,35 @@ def transitions(world: Environment, calls: Iterator[ToolCall]) -> None:
     assert_type(world.to_json(), bytes)
 
 
+def reading(world: Environment) -> None:
+    """A world reads like a dictionary; ``at`` gives the type that it is asked for."""
+    assert_type(world["patients"], JsonValue)
+    assert_type("patients" in world, bool)
+    assert_type(len(world), int)
+    for collection in world:
+        assert_type(collection, str)
+    assert_type(world.at("patients", "P-7"), JsonValue)
+    assert_type(world.at("patients", "P-7", "name", of=str), str)
+    assert_type(world.at("patients", "P-7", "age", of=int), int)
+    assert_type(world.at("patients", "P-7", "weight", of=float), float)
+    assert_type(world.at("patients", "P-7", "insured", of=bool), bool)
+    assert_type(world.at("messages", of=JsonArray), JsonArray)
+    for patient_id in world.at("patients", of=JsonObject):
+        assert_type(patient_id, str)
+        name: str = world.at("patients", patient_id, "name", of=str).strip()
+        assert_type(name, str)
+
+
+def refusals(world: Environment) -> None:
+    """An unknown tool is an error of its own, with the name that was meant."""
+    error = call_tool(world, "send_mail", {}).error
+    if error is not None:
+        assert_type(error.code, str)
+    if isinstance(error, UnknownTool):
+        assert_type(error.suggestion, str | None)
+        assert_type(error.known, tuple[str, ...])
+
+
 def differences(before: Environment, after: Environment) -> None:
     """Worlds and their documents are compared alike."""
     found = diff(before, after)
@@ -77,16 +107,19 @@ def differences(before: Environment, after: Environment) -> None:
     assert_type(diff(before.document, None), Diff)
     assert_type(found.to_patch(), JsonArray)
     assert_type(found.lines(), tuple[str, ...])
+    assert_type(str(found), str)
     assert_type(found.counts(), dict[str | int, Count])
     for one in found.operations:
         assert_type(one, Change)
         assert_type(one.path, tuple[str | int, ...])
         assert_type(one.old, JsonValue)
+        assert_type(one.texts, tuple[str, str])
 
 
 def states(text: str) -> None:
     """Constructors keep the class they are called on."""
     assert_type(Environment.from_json(text), Environment)
+    assert_type(Environment.from_json(text, repeated="refuse"), Environment)
     assert_type(Environment.of({"a": [1]}), Environment)
     assert_type(IPICheckpointState.from_json(text), IPICheckpointState)
     assert_type(IPICheckpointState(Environment.of({})).to_document(), JsonObject)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import assert_type
 
 from ipistate import (
+    TOOLS,
     Environment,
     Session,
     Step,
+    Tool,
     ToolCall,
     ToolError,
     session_from_json,
@@ -31,6 +33,15 @@ def sessions(seed: Environment) -> None:
         assert_type(step.call, ToolCall)
         assert_type(step.error, ToolError | None)
         assert_type(step.key, str | None)
+
+
+def tools(seed: Environment, own: Mapping[str, Tool]) -> None:
+    """A session has the tools that it was given, and a call may have others."""
+    session = Session(seed, tools=own)
+    assert_type(session, Session)
+    assert_type(session.tools, Mapping[str, Tool])
+    assert_type(session.step("get_inbox", tools=TOOLS).tools, Mapping[str, Tool])
+    assert_type(session.call("get_inbox"), tuple[Session, str])
 
 
 def storage(session: Session) -> None:

@@ -7,12 +7,15 @@ program and not of its data, hence a plain ``TypeError``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Final, TypeVar
 
 from ipistate.errors import preview
 
 
 T = TypeVar("T")
+
+_WHOLE: Final = (str, bytes, Mapping)
+"""Iterables that are one thing."""
 
 
 def misused(what: str, value: object, instead: str) -> TypeError:
@@ -35,7 +38,10 @@ def listed(values: Iterable[T], what: str, instead: str) -> tuple[T, ...]:
         TypeError: It is a text, whose elements are letters, or a mapping, whose elements
             are names; or it has no elements at all.
     """
-    given: Any = values
-    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-        raise misused(what, given, instead)
+    if not _is_several(values):
+        raise misused(what, values, instead)
     return tuple(values)
+
+
+def _is_several(values: object) -> bool:
+    return isinstance(values, Iterable) and not isinstance(values, _WHOLE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from ipistate.errors import SchemaError, json_path, preview
 from ipistate.kernel.misuse import misused
@@ -36,12 +36,16 @@ def value_at(value: JsonValue, path: tuple[str | int, ...]) -> JsonValue:
             message, where = "expected an object or an array", json_path(path[:length])
             raise SchemaError("wrong_type", message, where, preview(holder))
         try:
-            value = holder[step]  # type: ignore[index]
+            value = _member(holder, step)
         except (LookupError, TypeError):
             where, shown = json_path(path[: length + 1]), preview(holder)
             message = "there is no such place"
             raise SchemaError("missing_member", message, where, shown) from None
     return value
+
+
+def _member(holder: Any, step: str | int) -> JsonValue:
+    return holder[step]  # type: ignore[no-any-return]
 
 
 def _check_step(step: object) -> None:

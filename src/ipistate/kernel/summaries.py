@@ -69,7 +69,8 @@ def summarized(*names: str) -> Representation:
     """
 
     def represent(record: Any) -> str:
-        shown = names or [f.name for f in attrs.fields(type(record)) if f.repr]
+        kind: Any = record.__class__
+        shown = names or [f.name for f in attrs.fields(kind) if f.repr]
         return record_summary(record, {name: getattr(record, name) for name in shown})
 
     return represent
@@ -181,7 +182,8 @@ def _cut(text: str, limit: int, size: str) -> str:
 
 
 def _size(value: Any) -> str:
-    unit = next((name for kind, name in _UNITS if isinstance(value, kind)), None)
+    kind: Any = value.__class__
+    unit = next((name for one, name in _UNITS if issubclass(kind, one)), None)
     return "" if unit is None else amount(len(value), unit)
 
 

@@ -75,14 +75,10 @@ class Step:
     )
 
 
-def _check_seed(_: object, __: object, seed: Any) -> None:
-    if not isinstance(seed, Environment):
-        raise misused("a session begins with an Environment", seed, _INSTEAD)
-
-
-def _unless_built_in(tools: Mapping[str, Tool] | None) -> Mapping[str, Tool] | None:
-    # The built-in table is known everywhere, so a pickled session does without it.
-    return None if tools is TOOLS else tools
+def _world(seed: Any) -> Environment:
+    if isinstance(seed, Environment):
+        return seed
+    raise misused("a session begins with an Environment", seed, _INSTEAD)
 
 
 @attrs.frozen
@@ -97,16 +93,10 @@ class Session:
     is_logged: ClassVar[bool] = True
     """Whether its calls are logged."""
 
-    seed: Environment = attrs.field(validator=_check_seed)
+    seed: Environment = attrs.field(converter=_world)
     log: tuple[Step, ...] = ()
-    _tools: Mapping[str, Tool] | None = attrs.field(
-        default=None, alias="tools", kw_only=True, eq=False, converter=_unless_built_in
-    )
-
-    @property
-    def tools(self) -> Mapping[str, Tool]:
-        """The tools that its calls are made with; the built-in ones by default."""
-        return TOOLS if self._tools is None else self._tools
+    tools: Mapping[str, Tool] = attrs.field(default=TOOLS, kw_only=True, eq=False)
+    """The tools that its calls are made with."""
 
     @property
     def environment(self) -> Environment:
@@ -265,10 +255,10 @@ class UnloggedSession(Session):
         done = run(self.seed, name, arguments, tools=used)
         if done.environment is self.seed:
             return self, done.output
-        return self.__class__(done.environment, tools=self._tools), done.output
+        return self.__class__(done.environment, tools=self.tools), done.output
 
     def _with(self, step: Step) -> Self:
-        return self.__class__(step.environment, tools=self._tools)
+        return self.__class__(step.environment, tools=self.tools)
 
 
 def _asked(name: object, arguments: Any) -> ToolCall:

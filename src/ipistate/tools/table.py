@@ -18,7 +18,7 @@ from ipistate.tools import (
     real_estate,
 )
 from ipistate.tools.messaging import MESSAGING
-from ipistate.tools.tool_table import table_of
+from ipistate.tools.tool_table import ToolTable, table_of
 
 
 if TYPE_CHECKING:
@@ -40,8 +40,20 @@ _GROUPS: Final = (
     MESSAGING,
 )
 
-TOOLS: Final[Mapping[str, Tool]] = table_of(
-    [attrs.evolve(one, keeps_depth=True) for group in _GROUPS for one in group]
+
+class _BuiltInTools(ToolTable):
+    """The built-in table, which every process has: a pickle only names it."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> str:  # type: ignore[override]
+        return "TOOLS"
+
+
+TOOLS: Final[Mapping[str, Tool]] = _BuiltInTools(
+    table_of(
+        [attrs.evolve(one, keeps_depth=True) for group in _GROUPS for one in group]
+    )
 )
 """Every tool by name; the default table of ``call_tool``."""
 
