@@ -14,6 +14,7 @@ from ipistate.errors import preview
 
 T = TypeVar("T")
 
+_LISTS: Final = (list, tuple)
 _WHOLE: Final = (str, bytes, Mapping)
 """Iterables that are one thing."""
 
@@ -44,4 +45,7 @@ def listed(values: Iterable[T], what: str, instead: str) -> tuple[T, ...]:
 
 
 def _is_several(values: object) -> bool:
+    # Nearly always one of these, and to ask for an abstract class takes its time.
+    if isinstance(values, _LISTS):
+        return True
     return isinstance(values, Iterable) and not isinstance(values, _WHOLE)

@@ -112,7 +112,7 @@ def verify(  # noqa: PLR0913 - what a rollout is scored by
     _require_injection(injection)
     items = listed(output_items, "output_items are items of a response", _ITEMS)
     required = listed(required_tools, "required_tools are names", '["get_inbox"]')
-    if any(isinstance(item, str) for item in items):
+    if str in map(type, items):
         raise misused("output items are objects", items, _ITEMS)
     verdict = _scored(items, injection, required, incomplete_reason)
     if seed is None:

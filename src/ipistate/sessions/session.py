@@ -263,9 +263,9 @@ class UnloggedSession(Session):
 
 def _asked(name: object, arguments: Any) -> ToolCall:
     # A log holds objects only.
-    if not isinstance(name, str):
-        raise misused("a tool is called by its name", name, "the name, a text")
-    return ToolCall(name, arguments)
+    if isinstance(name, str):
+        return ToolCall(name, arguments)
+    raise misused("a tool is called by its name", name, "the name, a text")
 
 
 def execute(

@@ -31,10 +31,9 @@ from ipistate.tools.tool_table import nearest, require_tool
 
 def _frozen_arguments(members: object) -> JsonObject:
     given = freeze(members)
-    if not isinstance(given, JsonObject):
-        message, shown = "arguments are an object", preview(given)
-        raise SchemaError("wrong_type", message, preview=shown)
-    return given
+    if isinstance(given, JsonObject):
+        return given
+    raise SchemaError("wrong_type", "arguments are an object", preview=preview(given))
 
 
 @attrs.frozen
