@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import runpy
 
+from collections.abc import Iterator
 from doctest import ELLIPSIS
 from pathlib import Path
 from subprocess import Popen
@@ -21,6 +23,7 @@ from ipistate import (
     session_from_json,
     session_to_json,
 )
+from ipistate.cli.app import VERBS
 from ipistate.protocol.actions import STATUS_OF
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.operations import OPERATIONS
@@ -47,6 +50,15 @@ CODES = re.compile(
     r'|\bcode(?:, message)? ?= ?"([a-z]\w+)"'
     r'|(?:yield|,) "(?:error|warning)", "([a-z]\w+)"'
 )
+
+
+CITED_PAGE = re.compile(r"docs/[\w/-]+\.md")
+_NUMBERS = r"[\d.]*\d(?:(?:,| and| to) [\d.]*\d)*"
+CITED_SECTIONS = re.compile(
+    rf"(?i:sections?|appendix)\s+({_NUMBERS}|[A-D]\b)|(?<=\.md), ({_NUMBERS})"
+)
+SECTION_NUMBER = re.compile(r"[\d.]*\d|[A-D]")
+HEADING = re.compile(r"^#+ (?:Appendix )?([\d.]*\d|[A-D](?=:)) ?", re.MULTILINE)
 
 
 def named(page: Path) -> str:
@@ -81,6 +93,55 @@ def test_examples_run(
         for value in document.namespace.values():
             if isinstance(value, Popen):
                 value.kill()
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    """Visit the docstrings of the package, with the names of their files."""
+    for source in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(source.read_text("utf-8"))):
+            value = node.value if isinstance(node, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield named(source), value.value
+
+
+def test_d12_docstrings_cite_what_readers_have() -> None:
+    """D12: a docstring that cites a section names its page, which has that section."""
+    wrong: list[tuple[str, str]] = []
+    for source, text in docstrings():
+        pages = CITED_PAGE.findall(text)
+        cited = {
+            number
+            for listed in CITED_SECTIONS.findall(text)
+            for number in SECTION_NUMBER.findall("".join(listed))
+        }
+        there: set[str] = set()
+        for page in pages:
+            path = ROOT / page
+            there |= (
+                {*HEADING.findall(path.read_text("utf-8"))} if path.exists() else {}
+            )
+        missing = [page for page in pages if not (ROOT / page).exists()]
+        wrong += [(source, what) for what in (*missing, *sorted(cited - there))]
+
+    assert [] == wrong
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_d12_every_verb_is_in_the_lists(verb: str) -> None:
+    """D12: the page of the command line lists each verb, and has its section."""
+    page = read("reference/cli.md")
+
+    assert re.search(rf"^  {verb} ", page, re.MULTILINE)
+    assert f"## ipistate {verb}\n" in page
+
+
+def test_d12_the_demo_is_shown_with_both_tables() -> None:
+    """D12: the README's transcript of the demo begins with its first table."""
+    page = (ROOT / "README.md").read_text("utf-8")
+    shown = page.partition("```text\n")[2].partition("```")[0]
+
+    assert shown.startswith("exported world ")
+    assert "domain       rollouts  at checkpoint" in shown
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

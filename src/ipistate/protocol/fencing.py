@@ -66,7 +66,8 @@ def is_refused(
 ) -> bool:
     """Answer a retire or a forget that may not run; False if it may.
 
-    They do without the fence and leave no reply behind (section 2.12).
+    They do without the fence and leave no reply behind
+    (docs/reference/control-plane.md, section 2.12).
     """
     opened, body = participant.control.open, called.body
     if opened is not None and opened.phase is not Phase.RESTORED:
@@ -132,7 +133,10 @@ def remembered(resumed: tuple[str, ...], checkpoint_id: str) -> tuple[str, ...]:
 def renew(
     participant: ParticipantState, called: ControlCalled, emit: Emit
 ) -> ParticipantState:
-    """Extend the lease; a deadline that has passed does not matter (section 2.14)."""
+    """Extend the lease; a deadline that has passed does not matter.
+
+    See docs/reference/control-plane.md, section 2.14.
+    """
     opened = participant.control.open
     if is_answered(participant, called, _RENEWABLE, emit) or opened is None:
         return participant

@@ -1,4 +1,7 @@
-"""``prepare``: close admission, then wait until nothing is in flight (section 2.9)."""
+"""``prepare``: close admission, then wait until nothing is in flight.
+
+See docs/reference/control-plane.md, section 2.9.
+"""
 
 from __future__ import annotations
 

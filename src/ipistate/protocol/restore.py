@@ -1,4 +1,7 @@
-"""``restore``: read a checkpoint into a fresh process, all or nothing (section 2.13)."""
+"""``restore``: read a checkpoint into a fresh process, all or nothing.
+
+See docs/reference/control-plane.md, section 2.13.
+"""
 
 from __future__ import annotations
 

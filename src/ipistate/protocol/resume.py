@@ -1,4 +1,7 @@
-"""``resume``: reopen admission and fence the id, in every state (section 2.11)."""
+"""``resume``: reopen admission and fence the id, in every state.
+
+See docs/reference/control-plane.md, section 2.11.
+"""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Step:
     """The idempotency key that the call was made under, if any."""
 
     __repr__: ClassVar[Representation] = summarized(
-        "output", "call", "error", "environment"
+        "output", "call", "environment", "error"
     )
 
 

@@ -51,7 +51,10 @@ def _invalid(message: str) -> CheckpointError:
 
 
 class StopFlag:
-    """Lets ``resume`` end a write that is no longer wanted (section 4.5)."""
+    """Lets ``resume`` end a write that is no longer wanted.
+
+    See docs/reference/control-plane.md, section 4.5.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -147,7 +150,9 @@ class CheckpointDirectory:
         return manifest
 
     def read_manifest(self) -> Manifest:
-        """Read the manifest alone, checks 1 to 7 of section 4.6.
+        """Read the manifest alone, with the checks 1 to 7.
+
+        See docs/reference/control-plane.md, section 4.6.
 
         Raises:
             CheckpointError: ``invalid_checkpoint_state``, naming file and check.
@@ -174,8 +179,8 @@ class CheckpointDirectory:
     ) -> Restorable:
         """Read a checkpoint, keeping the records of the scope (None keeps all).
 
-        Every check of section 4.6 is made on the whole file; memory is needed for the
-        longest line and for what is kept.
+        Every check of docs/reference/control-plane.md, section 4.6, is made on the
+        whole file; memory is needed for the longest line and for what is kept.
 
         Raises:
             CheckpointError: ``invalid_checkpoint_state``, naming file, line and check.

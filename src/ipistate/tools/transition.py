@@ -99,7 +99,7 @@ class Transition:
     error: ToolError | None = None
     """Set if the call was refused; the environment is then unchanged."""
 
-    __repr__: ClassVar[Representation] = summarized("output", "error", "environment")
+    __repr__: ClassVar[Representation] = summarized("output", "environment", "error")
 
     def _repr_html_(self) -> str:
         error = "" if self.error is None else repr(self.error)
