@@ -44,7 +44,10 @@ nitpick_ignore_regex = [
         r"(Path|PurePath|R_co|Secret|Adopt|Row|Finding|Function|MappingProxyType|Severity|CallCheck|CallTool|Temper|AbstractAsyncContextManager)",
     ),
     ("py:.*", r"(Worker|OnBroken|Run|ReportLine|Complete|Resolver|Starlette)"),
-    ("py:.*", r"(Rollout|Aggregate|WorldMachine|ipistate\.sessions\.state\.S)"),
+    (
+        "py:.*",
+        r"(Rollout|Aggregate|WorldMachine|ipistate\.sessions\.state\.S|ipistate\.kernel\.places\.J)",
+    ),
 ]
 
 

@@ -45,7 +45,10 @@ def bind(tool: Tool, arguments: JsonObject) -> Mapping[str, JsonValue]:
 
 
 def given(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Keep the arguments that were given: null counts as absent (section 2.2)."""
+    """Keep the arguments that were given: null counts as absent.
+
+    See docs/reference/tools.md, section 2.2.
+    """
     return {name: value for name, value in arguments.items() if value is not None}
 
 

@@ -58,7 +58,7 @@ class ToolError:
     """Why a call was refused: the exception name and message in the reply."""
 
     code: ClassVar[str] = "tool_error"
-    """Stable name of the cause: the tool, or the binding of its arguments, refused."""
+    """The cause as a stable name: the tool, or the binding of its arguments, refused."""
 
     type: str
     message: str
@@ -71,7 +71,7 @@ class UnknownTool(ToolError):
     """Why a call was refused: there is no such tool. The message is the reply."""
 
     code: ClassVar[str] = "unknown_tool"
-    """Stable name of the cause."""
+    """The cause as a stable name."""
 
     name: str
     known: tuple[str, ...] = attrs.field(repr=False, eq=False)
