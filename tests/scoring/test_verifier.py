@@ -29,7 +29,7 @@ from ipistate import (
 from ipistate.generate.builtin import rows, trajectories
 from ipistate.kernel import MAX_DEPTH, JsonObject, JsonValue
 from ipistate.scoring.injection import STRICT_KEYS
-from ipistate.scoring.traces import calls_of_items, calls_of_messages
+from ipistate.scoring.trace_reading import calls_of_items
 from ipistate.scoring.verifier import Verdict
 from ipistate.testing import json_objects, json_values
 from ipistate.tools.transition import ToolCall, call_tool
@@ -503,10 +503,6 @@ MISUSED: dict[str, tuple[Callable[[], object], str]] = {
     "a text as trace": (lambda: calls_of_items("abc"), "a trace is a list of objects"),
     "an item as trace": (
         lambda: calls_of_items(call({})),
-        "a trace is a list of objects",
-    ),
-    "a text as conversation": (
-        lambda: calls_of_messages("abc"),
         "a trace is a list of objects",
     ),
     "names as calls": (
