@@ -147,3 +147,26 @@ def test_strict_needs_its_extra(
 
     assert (2, "") == (result.exit_code, result.stdout)
     assert "pip install 'ipistate[strict]'" in result.stderr
+
+
+def test_d7_an_unknown_tool_is_suggested(
+    run: Callable[..., Result], document: Callable[..., Any]
+) -> None:
+    """D7: the tool that was probably meant stands on stderr, or in the JSON."""
+    args = ("call", "get_patient_recrod", "-e", "-")
+    result = run(*args, given=WORLD)
+    shown = document(*args, "--json", given=WORLD, code=1)
+    error = {
+        "type": "UnknownTool",
+        "message": "Unknown tool: get_patient_recrod",
+        "suggestion": "get_patient_record",
+    }
+
+    assert result.stdout.startswith("Unknown tool: get_patient_recrod\n")
+    assert "did you mean get_patient_record?" in result.stderr
+    assert (1, error) == (result.exit_code, shown["error"])
+
+
+def test_d7_a_name_that_is_like_none_has_no_hint(run: Callable[..., Result]) -> None:
+    """D7: nothing is suggested for a name that is like no tool's."""
+    assert "" == run("call", "fly", "-e", "-", given=WORLD).stderr

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import attrs
 import click
 
 from ipistate.cli.exits import LEGEND, Exit, refusing
 from ipistate.cli.files import read_file
 from ipistate.cli.options import AS_JSON, STRICT, Tools
-from ipistate.cli.terminal import emit, plain
+from ipistate.cli.terminal import emit, note, one_line, plain
 from ipistate.kernel import Environment, JsonObject, decode, trusted_object
-from ipistate.tools import TOOLS, Transition, call_tool
+from ipistate.tools import ToolError, Transition, UnknownTool, call_tool
 
 
 @click.command("call", epilog=LEGEND)
@@ -53,6 +52,7 @@ def command(
 
     The reply comes first, as the model would read it; the last line is the world after
     the call. The exit code is 1 if the reply is an error; the world is then unchanged.
+    A tool whose name is like an unknown one is suggested.
 
     \b
       ipistate call update_patient_chart -e world.json -o world.json \\
@@ -69,20 +69,28 @@ def command(
     else:
         click.echo(plain(done.output))
         click.echo(done.environment.to_json())
+        if isinstance(done.error, UnknownTool) and done.error.suggestion is not None:
+            note(f"did you mean {one_line(done.error.suggestion)}?")
     if output is not None:
         with refusing(output):
             Path(output).write_bytes(done.environment.to_json() + b"\n")
-    if done.error is not None or tool not in TOOLS:
+    if done.error is not None:
         click.get_current_context().exit(Exit.FINDINGS)
 
 
 def _document(done: Transition) -> JsonObject:
-    error = None if done.error is None else JsonObject(attrs.asdict(done.error))
     # The world may be as deep as worlds can be, so nothing is checked again.
     return trusted_object(
         {
             "output": done.output,
-            "error": error,
+            "error": _shown(done.error),
             "environment": done.environment.document,
         }
     )
+
+
+def _shown(error: ToolError | None) -> JsonObject | None:
+    if error is None:
+        return None
+    near = {"suggestion": error.suggestion} if isinstance(error, UnknownTool) else {}
+    return JsonObject({"type": error.type, "message": error.message, **near})
