@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from ipistate import TOOLS, Environment, call_tool, decode, render
+from ipistate import TOOLS, Environment, UnknownTool, call_tool, decode, render
+from ipistate.sessions import written_error
 
 
 TAIL = re.compile("[0-9A-F]{6}")
@@ -51,7 +52,10 @@ def check_call(
     done = call_tool(environment, call["tool"], arguments)
 
     assert renaming.expected(call["output"], done.output) == done.output
-    assert call["raised"] == (done.error and done.error.type)
+    # The reference raises nothing for a name that is no tool's; we note an error.
+    assert isinstance(done.error, UnknownTool) == (call["tool"] not in TOOLS)
+    raised = written_error(done.error)
+    assert call["raised"] == (raised and raised.type)
     return done.environment
 
 

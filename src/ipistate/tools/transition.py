@@ -58,7 +58,7 @@ class ToolError:
     """Why a call was refused: the exception name and message in the reply."""
 
     code: ClassVar[str] = "tool_error"
-    """The cause as a stable name: the tool, or the binding of its arguments, refused."""
+    """The stable name of the cause; here, the tool or the binding refused."""
 
     type: str
     message: str
@@ -71,7 +71,7 @@ class UnknownTool(ToolError):
     """Why a call was refused: there is no such tool. The message is the reply."""
 
     code: ClassVar[str] = "unknown_tool"
-    """The cause as a stable name."""
+    """The stable name of the cause."""
 
     name: str
     known: tuple[str, ...] = attrs.field(repr=False, eq=False)
