@@ -46,7 +46,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(Worker|OnBroken|Run|ReportLine|Complete|Resolver|Starlette)"),
     (
         "py:.*",
-        r"(Rollout|Aggregate|WorldMachine|ipistate\.sessions\.state\.S|ipistate\.kernel\.places\.J)",
+        r"(CutOff|Rollout|Aggregate|WorldMachine|ipistate\.sessions\.state\.S|ipistate\.kernel\.places\.J)",
     ),
 ]
 

@@ -53,7 +53,7 @@ class TracedCall:
     body: str | None = None
     """The object ``{"output": …}`` that ``reply`` was taken out of, if it was."""
     is_cut_off: bool = False
-    """Nobody executed it: the reply that makes it was cut off, and nothing answered."""
+    """The reply that makes it was cut off and nothing answered, so nobody executed it."""
     item: int = attrs.field(default=0, eq=False, repr=False)
     """Position of the item or message that makes the call."""
 
