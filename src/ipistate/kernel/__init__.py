@@ -5,7 +5,7 @@ Everything here is pure: no clock, no randomness, no file, no network.
 
 from ipistate.kernel.alignment import first_difference
 from ipistate.kernel.change import Change
-from ipistate.kernel.codec import Adopt, decode, decode_as, encode
+from ipistate.kernel.codec import Adopt, decode, decode_as, encode, encode_checked
 from ipistate.kernel.copies import (
     with_addition,
     with_element,
@@ -72,6 +72,7 @@ __all__ = [
     "derive_id",
     "diff",
     "encode",
+    "encode_checked",
     "first_difference",
     "freeze",
     "identical",

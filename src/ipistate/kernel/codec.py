@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-import json
-
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import orjson
@@ -20,6 +19,7 @@ from ipistate.errors import (
 )
 from ipistate.kernel.exact import parse_exactly
 from ipistate.kernel.limits import MAX_DEPTH, TOO_DEEP, is_array, is_object
+from ipistate.kernel.spelling import dumps, spelled
 from ipistate.kernel.values import (
     JsonArray,
     JsonObject,
@@ -27,6 +27,7 @@ from ipistate.kernel.values import (
     fill_array,
     fill_object,
     freeze,
+    thaw,
 )
 
 
@@ -184,37 +185,34 @@ def encode(value: JsonValue) -> bytes:
     if value.__class__ is not JsonObject and value.__class__ is not JsonArray:
         value = freeze(value)
     try:
-        return orjson.dumps(value)
+        return dumps(value)
     except TypeError:
-        pieces: list[bytes] = []
-        _write(value, pieces.append)
-        return b"".join(pieces)
+        return spelled(value)
 
 
-def _write(value: JsonValue, put: Callable[[bytes], None]) -> None:
-    # For what orjson refuses; scalars alone still go through it, for one spelling.
-    if isinstance(value, dict):
-        put(b"{")
-        for position, (name, member) in enumerate(value.items()):
-            put(b"," if position else b"")
-            put(_scalar(name))
-            put(b":")
-            _write(member, put)
-        put(b"}")
-    elif isinstance(value, list):
-        put(b"[")
-        for position, element in enumerate(value):
-            put(b"," if position else b"")
-            _write(element, put)
-        put(b"]")
-    else:
-        put(_scalar(value))
+def encode_checked(value: JsonValue) -> bytes:
+    """Write a value as ``encode`` does, and refuse what was forced into it.
+
+    ``dict.__setitem__`` goes past a frozen object, and ``encode`` writes NaN as ``null``
+    then. Looking for that takes as long as writing, so hot paths leave it out.
+
+    Raises:
+        EncodeError: ``not_finite``, with the path.
+    """
+    text = encode(value)
+    if b"null" in text and not _finite(value):
+        freeze(thaw(value))  # raises with the path
+    return text
 
 
-def _scalar(value: JsonValue) -> bytes:
-    try:
-        return orjson.dumps(value)
-    except TypeError:
-        # An unpaired surrogate in Python's backslash form is also its JSON escape.
-        text = json.dumps(value, ensure_ascii=False)
-        return text.encode("utf-8", "backslashreplace")
+def _finite(value: JsonValue) -> bool:
+    if not isinstance(value, (dict, list)):
+        return True
+    for part in value.values() if isinstance(value, dict) else value:
+        kind = part.__class__
+        if kind is float:
+            if not isfinite(part):  # type: ignore[arg-type]
+                return False
+        elif kind is not str and not _finite(part):
+            return False
+    return True

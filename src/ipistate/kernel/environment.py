@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import attrs
 
 from ipistate.errors import SchemaError, preview
-from ipistate.kernel.codec import decode_as, encode
+from ipistate.kernel.codec import decode_as, encode_checked
 from ipistate.kernel.values import JsonObject, freeze
 
 
@@ -54,5 +54,9 @@ class Environment:
         return decode_as(data, lambda tree, adopt: cls(adopt(tree)))  # type: ignore[arg-type]
 
     def to_json(self) -> bytes:
-        """Write the environment as compact JSON, key order kept."""
-        return encode(self.document)
+        """Write the environment as compact JSON, key order kept.
+
+        Raises:
+            EncodeError: ``not_finite``: a number was forced into it.
+        """
+        return encode_checked(self.document)
