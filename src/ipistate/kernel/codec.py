@@ -32,13 +32,15 @@ from ipistate.kernel.values import (
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 T = TypeVar("T")
 Adopt: TypeAlias = "Callable[[Any], JsonValue]"
 
 # orjson reads every integer beyond 64 bits as a float of at least this size.
 _INEXACT: Final = 2.0**63
+
+_CONTAINERS: Final = frozenset((dict, list, JsonObject, JsonArray))
 
 
 class _Inexact(Exception):
@@ -190,8 +192,8 @@ def encode(value: JsonValue) -> bytes:
         return spelled(value)
 
 
-def encode_checked(value: JsonValue) -> bytes:
-    """Write a value as ``encode`` does, and refuse what was forced into it.
+def encode_checked(value: JsonObject | JsonArray) -> bytes:
+    """Write a container as ``encode`` does, and refuse what was forced into it.
 
     ``dict.__setitem__`` goes past a frozen object, and ``encode`` writes NaN as ``null``
     then. Looking for that takes as long as writing, so hot paths leave it out.
@@ -205,14 +207,20 @@ def encode_checked(value: JsonValue) -> bytes:
     return text
 
 
-def _finite(value: JsonValue) -> bool:
-    if not isinstance(value, (dict, list)):
-        return True
-    for part in value.values() if isinstance(value, dict) else value:
-        kind = part.__class__
-        if kind is float:
-            if not isfinite(part):  # type: ignore[arg-type]
-                return False
-        elif kind is not str and not _finite(part):
+def _finite(value: JsonObject | JsonArray) -> bool:
+    containers: list[Any] = [value]
+    for container in containers:
+        parts: Collection[Any] = (
+            container.values() if is_object(container) else container
+        )
+        kinds = set(map(type, parts))
+        # Most objects have nothing to look into, and this tells it without a loop.
+        if float in kinds and not all(map(isfinite, filter(_is_float, parts))):
             return False
+        if not kinds.isdisjoint(_CONTAINERS):
+            containers += [part for part in parts if isinstance(part, (dict, list))]
     return True
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, float)
