@@ -31,6 +31,7 @@ from ipistate.kernel.rendering import render
 from ipistate.kernel.repeated import repeated_members
 from ipistate.kernel.schema import adopt_members, refuse, structure, unstructure
 from ipistate.kernel.sharing import SharedParts
+from ipistate.kernel.spelling import WRITES_FAST
 from ipistate.kernel.values import (
     EMPTY_ARRAY,
     EMPTY_OBJECT,
@@ -52,6 +53,7 @@ __all__ = [
     "INTEGER_BOUND",
     "MAX_DEPTH",
     "MAX_INTEGER_DIGITS",
+    "WRITES_FAST",
     "Adopt",
     "Change",
     "Count",

@@ -6,8 +6,6 @@ writes it many times faster and is trusted with it only if it passes a test at i
 
 from __future__ import annotations
 
-import warnings
-
 from json import encoder as _stdlib
 from typing import TYPE_CHECKING, Any, Final
 
@@ -108,17 +106,13 @@ def spelled_float(number: float) -> str:
     return f"{'-' if number < 0 else ''}0.0000{digits}"
 
 
-def writer(fast: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
-    """Return ``fast`` if it writes what ``spelled`` does, else ``spelled`` with a warning."""
-    if fast(_PROBE) == spelled(_PROBE):
-        return fast
-    message = (
-        f"orjson {orjson.__version__} writes another text than ids and checkpoints are "
-        "made of, so values are written without it, many times slower"
-    )
-    warnings.warn(message, RuntimeWarning, stacklevel=2)
-    return spelled
+def agrees(fast: Callable[[Any], bytes]) -> bool:
+    """Tell whether a fast writer writes what ``spelled`` does."""
+    return fast(_PROBE) == spelled(_PROBE)
 
 
-dumps: Final = writer(orjson.dumps)
-"""The fast writer. Raises ``TypeError`` where only ``spelled`` can write a value."""
+WRITES_FAST: Final = agrees(orjson.dumps)
+"""Whether values are written by ``orjson``; if not, the same text takes far longer."""
+
+dumps: Final[Callable[[Any], bytes]] = orjson.dumps if WRITES_FAST else spelled
+"""The writer. Raises ``TypeError`` where only ``spelled`` can write a value."""
