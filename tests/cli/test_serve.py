@@ -340,6 +340,17 @@ def test_b9_a17_warnings_name_what_to_set(
     assert all(name in text for name, text in zip(named, texts, strict=True))
 
 
+def test_b2_a_writer_that_is_not_trusted_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """B2: a version of orjson that cannot be used makes a server slow, so it says so."""
+    monkeypatch.setattr(serve, "WRITES_FAST", False)
+
+    (text,) = serve.warnings_of(ServerSettings(), "::1")
+
+    assert "orjson" in text
+
+
 @pytest.mark.parametrize(
     ("host", "options", "hosts"),
     [

@@ -14,7 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipistate import DecodeError, Environment, Injection, SchemaError, Task, encode
+from ipistate import (
+    DecodeError,
+    EncodeError,
+    Environment,
+    Injection,
+    SchemaError,
+    Task,
+    encode,
+)
 from ipistate.generate.builtin import rows
 from ipistate.kernel.values import JsonObject
 from ipistate.scoring.task import check_rows
@@ -47,6 +55,19 @@ def test_rows_of_a_file(data: Path) -> None:
 
     assert compact == [Task.from_json(line).to_json() for line in lines]
     assert [] == [f for f in check_rows(lines) if f.severity == "error"]
+
+
+def test_a24_a_forced_number_is_not_written_as_null() -> None:
+    """A24: a row whose world was given a NaN past its immutability is refused."""
+    world = JsonObject({"a": None})
+    dict.__setitem__(world, "a", float("nan"))
+    task = attrs.evolve(
+        Task.from_json(json.dumps(row())), environment=Environment(world)
+    )
+
+    with pytest.raises(EncodeError) as caught:
+        task.to_json()
+    assert (caught.value.code, caught.value.path) == ("not_finite", "$.environment.a")
 
 
 @given(json_objects(), json_objects(), st.randoms(use_true_random=False))

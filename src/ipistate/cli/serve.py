@@ -16,6 +16,7 @@ from starlette.datastructures import Secret
 from ipistate.cli.exits import LEGEND, MissingExtraError, RefusedInputError
 from ipistate.cli.options import FILE, FiniteRange, tools_option
 from ipistate.cli.tokens import secret_in, secret_of, warn_of_readers
+from ipistate.kernel import WRITES_FAST
 from ipistate.protocol import DEFAULT_INSTANCE
 from ipistate.server import (
     HOST,
@@ -228,6 +229,11 @@ def warnings_of(settings: ServerSettings, host: str) -> Iterator[str]:
         yield (
             f"checkpoints are written under the default name {DEFAULT_INSTANCE!r}; two"
             " servers of one deployment need names of their own: set --instance-name"
+        )
+    if not WRITES_FAST:
+        yield (
+            "the installed orjson writes another text than checkpoints are made of, so"
+            " it is not used and everything is slower; install another version of it"
         )
 
 

@@ -5,7 +5,7 @@ Everything here is pure: no clock, no randomness, no file, no network.
 
 from ipistate.kernel.alignment import first_difference
 from ipistate.kernel.change import Change
-from ipistate.kernel.codec import Adopt, decode, decode_as, encode
+from ipistate.kernel.codec import Adopt, decode, decode_as, encode, encode_checked
 from ipistate.kernel.copies import (
     with_addition,
     with_element,
@@ -33,6 +33,7 @@ from ipistate.kernel.rendering import render
 from ipistate.kernel.repeated import repeated_members
 from ipistate.kernel.schema import adopt_members, refuse, structure, unstructure
 from ipistate.kernel.sharing import SharedParts
+from ipistate.kernel.spelling import WRITES_FAST
 from ipistate.kernel.summaries import (
     Representation,
     html_table,
@@ -62,6 +63,7 @@ __all__ = [
     "INTEGER_BOUND",
     "MAX_DEPTH",
     "MAX_INTEGER_DIGITS",
+    "WRITES_FAST",
     "Adopt",
     "Change",
     "Count",
@@ -85,6 +87,7 @@ __all__ = [
     "derive_id",
     "diff",
     "encode",
+    "encode_checked",
     "first_difference",
     "freeze",
     "html_table",

@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-import json
-
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import orjson
@@ -20,6 +19,7 @@ from ipistate.errors import (
 )
 from ipistate.kernel.exact import parse_exactly
 from ipistate.kernel.limits import MAX_DEPTH, TOO_DEEP, is_array, is_object
+from ipistate.kernel.spelling import dumps, spelled
 from ipistate.kernel.values import (
     JsonArray,
     JsonObject,
@@ -27,17 +27,20 @@ from ipistate.kernel.values import (
     fill_array,
     fill_object,
     freeze,
+    thaw,
 )
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 T = TypeVar("T")
 Adopt: TypeAlias = "Callable[[Any], JsonValue]"
 
 # orjson reads every integer beyond 64 bits as a float of at least this size.
 _INEXACT: Final = 2.0**63
+
+_CONTAINERS: Final = frozenset((dict, list, JsonObject, JsonArray))
 
 
 class _Inexact(Exception):
@@ -184,37 +187,40 @@ def encode(value: JsonValue) -> bytes:
     if value.__class__ is not JsonObject and value.__class__ is not JsonArray:
         value = freeze(value)
     try:
-        return orjson.dumps(value)
+        return dumps(value)
     except TypeError:
-        pieces: list[bytes] = []
-        _write(value, pieces.append)
-        return b"".join(pieces)
+        return spelled(value)
 
 
-def _write(value: JsonValue, put: Callable[[bytes], None]) -> None:
-    # For what orjson refuses; scalars alone still go through it, for one spelling.
-    if isinstance(value, dict):
-        put(b"{")
-        for position, (name, member) in enumerate(value.items()):
-            put(b"," if position else b"")
-            put(_scalar(name))
-            put(b":")
-            _write(member, put)
-        put(b"}")
-    elif isinstance(value, list):
-        put(b"[")
-        for position, element in enumerate(value):
-            put(b"," if position else b"")
-            _write(element, put)
-        put(b"]")
-    else:
-        put(_scalar(value))
+def encode_checked(value: JsonObject | JsonArray) -> bytes:
+    """Write a container as ``encode`` does, and refuse what was forced into it.
+
+    ``dict.__setitem__`` goes past a frozen object, and ``encode`` writes NaN as ``null``
+    then. Looking for that takes as long as writing, so hot paths leave it out.
+
+    Raises:
+        EncodeError: ``not_finite``, with the path.
+    """
+    text = encode(value)
+    if b"null" in text and not _finite(value):
+        freeze(thaw(value))  # raises with the path
+    return text
 
 
-def _scalar(value: JsonValue) -> bytes:
-    try:
-        return orjson.dumps(value)
-    except TypeError:
-        # An unpaired surrogate in Python's backslash form is also its JSON escape.
-        text = json.dumps(value, ensure_ascii=False)
-        return text.encode("utf-8", "backslashreplace")
+def _finite(value: JsonObject | JsonArray) -> bool:
+    containers: list[Any] = [value]
+    for container in containers:
+        parts: Collection[Any] = (
+            container.values() if is_object(container) else container
+        )
+        kinds = set(map(type, parts))
+        # Most objects have nothing to look into, and this tells it without a loop.
+        if float in kinds and not all(map(isfinite, filter(_is_float, parts))):
+            return False
+        if not kinds.isdisjoint(_CONTAINERS):
+            containers += [part for part in parts if isinstance(part, (dict, list))]
+    return True
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, float)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import attrs
 
 from ipistate.errors import SchemaError, preview
-from ipistate.kernel.codec import decode, decode_as, encode
+from ipistate.kernel.codec import decode, decode_as, encode_checked
 from ipistate.kernel.places import J, narrowed, value_at
 from ipistate.kernel.repeated import refuse_repeated_members
 from ipistate.kernel.summaries import (
@@ -125,5 +125,9 @@ class Environment:
         )
 
     def to_json(self) -> bytes:
-        """Write the environment as compact JSON, key order kept."""
-        return encode(self.document)
+        """Write the environment as compact JSON, key order kept.
+
+        Raises:
+            EncodeError: ``not_finite``: a number was forced into it.
+        """
+        return encode_checked(self.document)

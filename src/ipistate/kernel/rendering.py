@@ -8,8 +8,7 @@ from itertools import islice
 from json import encoder as _stdlib
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import orjson
-
+from ipistate.kernel.spelling import dumps
 from ipistate.kernel.values import JsonArray, JsonObject, JsonValue, freeze
 
 
@@ -109,7 +108,7 @@ def _texts(value: JsonArray) -> list[str]:
 
 
 def _render_text(text: str) -> str:
-    # orjson escapes as json.dumps does, many times faster, if all of it is ASCII.
+    # dumps escapes as json.dumps does, many times faster, if all of it is ASCII.
     if len(text) > _LONG_TEXT and text.isascii() and "\x7f" not in text:
-        return orjson.dumps(text).decode()
+        return dumps(text).decode()
     return _escape(text)

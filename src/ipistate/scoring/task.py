@@ -17,7 +17,7 @@ from ipistate.kernel import (
     Representation,
     adopt_members,
     decode_as,
-    encode,
+    encode_checked,
     repeated_members,
     structure,
     summarized,
@@ -93,8 +93,12 @@ class Task:
         return unstructure(self)
 
     def to_json(self) -> bytes:
-        """Write the row as one line of compact JSON, without the line's end."""
-        return encode(self.to_document())
+        """Write the row as one line of compact JSON, without the line's end.
+
+        Raises:
+            EncodeError: ``not_finite``: a number was forced into it.
+        """
+        return encode_checked(self.to_document())
 
 
 @attrs.frozen

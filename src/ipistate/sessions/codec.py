@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ipistate.kernel import decode_as, encode
+from ipistate.kernel import decode_as, encode, encode_checked
 from ipistate.sessions.log import RecordedSession
 from ipistate.sessions.state import IPICheckpointState
 from ipistate.tools import TOOLS, Tool
@@ -74,8 +74,11 @@ def session_to_json(session: Session) -> bytes:
     """Write a session with its log as compact JSON: version 2 of the state.
 
     ``IPICheckpointState(session.environment)`` is version 1, which has no log.
+
+    Raises:
+        EncodeError: ``not_finite``: a number was forced into one of its worlds.
     """
-    return SessionCodec().encode(session)
+    return encode_checked(RecordedSession.of(session).to_document())
 
 
 def session_from_json(

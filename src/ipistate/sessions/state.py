@@ -36,6 +36,7 @@ from ipistate.kernel import (
     Representation,
     SharedParts,
     decode_as,
+    encode,
     freeze,
     misused,
     summarized,
@@ -148,12 +149,12 @@ class IPICheckpointState:
             raise error.below("environment") from None
 
     def to_json(self) -> bytes:
-        """Write the state as compact JSON, key order kept."""
-        environment = self.environment.to_json()
-        return b'{"schema_version":%d,"environment":%b}' % (
-            self.schema_version,
-            environment,
-        )
+        """Write the state as compact JSON, key order kept.
+
+        Raises:
+            EncodeError: ``not_finite``: a number was forced into the environment.
+        """
+        return _framed(self.schema_version, self.environment.to_json())
 
     def to_document(self) -> JsonObject:
         """Return the state as a JSON object that shares the environment."""
@@ -164,6 +165,10 @@ class IPICheckpointState:
                 "environment": self.environment.document,
             }
         )
+
+
+def _framed(version: int, environment: bytes) -> bytes:
+    return b'{"schema_version":%d,"environment":%b}' % (version, environment)
 
 
 def _problems(tree: Mapping[str, Any], chain: MigrationChain) -> Iterator[Problem]:
@@ -190,8 +195,11 @@ class EnvironmentCodec:
     chain: MigrationChain = STATE_VERSIONS
 
     def encode(self, state: Environment) -> bytes:
-        """Write the environment with its version around it."""
-        return IPICheckpointState(state).to_json()
+        """Write the environment with its version around it.
+
+        A commit has no time for the look of ``to_json`` at what was forced into it.
+        """
+        return _framed(STATE_VERSIONS.newest, encode(state.document))
 
     def decode(self, tree: Any, adopt: Adopt) -> Environment:
         """Read an environment of any readable version.
