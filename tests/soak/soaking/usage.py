@@ -1,0 +1,100 @@
+"""Memory and descriptors of the servers over time, and how far they may grow."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import attrs
+
+
+MORE_MEMORY: Final = 1.25
+"""Times the memory of the servers before, for as many sessions."""
+SLACK: Final = 16 * 2**20
+"""Bytes by which two processes that do the same may differ."""
+MORE_DESCRIPTORS: Final = 8
+
+
+@attrs.frozen
+class Sample:
+    """What a server's process holds at the end of a round of requests."""
+
+    seconds: float
+    life: int
+    """Which server since the beginning."""
+    round: int
+    """Which round of that server."""
+    sessions: int
+    replies: int
+    memory: int
+    """Resident bytes."""
+    descriptors: int
+
+
+@attrs.define
+class Usage:
+    """All samples of a soak."""
+
+    samples: list[Sample] = attrs.field(factory=list)
+    _began: float = attrs.field(factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """How long the soak has been running."""
+        return time.monotonic() - self._began
+
+    def take(
+        self, pid: int, life: int, number: int, sessions: int, replies: int
+    ) -> None:
+        """Look at a process."""
+        proc = Path("/proc") / str(pid)
+        pages = int((proc / "statm").read_text(encoding="ascii").split()[1])
+        memory = pages * os.sysconf("SC_PAGE_SIZE")
+        descriptors = len(os.listdir(proc / "fd"))
+        taken = Sample(
+            self.seconds, life, number, sessions, replies, memory, descriptors
+        )
+        self.samples.append(taken)
+
+    def memory(self) -> dict[str, Any]:
+        """Compare the last third of the samples with the third before it.
+
+        Only samples of the same round of a server are compared, because a process that
+        has just restored holds other memory than one that has served for long.
+        """
+        growth = {
+            number: found
+            for number in sorted({one.round for one in self.samples})
+            if (found := self._growth(number)) is not None
+        }
+        all_of_it = [one.memory for one in self.samples] or [0]
+        return {
+            "first_mb": round(all_of_it[0] / 1e6, 1),
+            "last_mb": round(all_of_it[-1] / 1e6, 1),
+            "most_mb": round(max(all_of_it) / 1e6, 1),
+            "growth": {
+                n: round(now / before, 3) for n, (before, now) in growth.items()
+            },
+            "bound": MORE_MEMORY,
+            "ok": all(
+                now <= before * MORE_MEMORY + SLACK for before, now in growth.values()
+            ),
+        }
+
+    def _growth(self, number: int) -> tuple[float, float] | None:
+        found = [one.memory for one in self.samples if one.round == number]
+        third = len(found) // 3
+        if third == 0:
+            return None
+        return median(found[third : 2 * third]), median(found[-third:])
+
+    def descriptors(self) -> dict[str, Any]:
+        """Compare the most descriptors with the fewest: clients are always as many."""
+        found = [one.descriptors for one in self.samples] or [0]
+        least, most = min(found), max(found)
+        ok = most - least <= MORE_DESCRIPTORS
+        return {"least": least, "most": most, "bound": MORE_DESCRIPTORS, "ok": ok}
