@@ -119,7 +119,7 @@ class Cut:
                 differences.append(f"{name} is twice in a checkpoint")
             found[name] = line
         for name in {**self.sessions, **self.unanswered}:
-            line = found.pop(name, None)
+            line = found.pop(name, b"")
             states = [self._before(name), *await self._after(name)]
             for state in states:
                 if _fits(state, line):
@@ -150,9 +150,9 @@ class Cut:
 _State = tuple[ShadowSession, Environment]
 
 
-def _fits(state: _State | None, line: bytes | None) -> bool:
-    if state is None or line is None:
-        return state is line
+def _fits(state: _State | None, line: bytes) -> bool:
+    if state is None or not line:
+        return state is None and not line
     session, world = state
     session_id = session.session_id or json.loads(line)[SESSION_MEMBER]
     record = SessionRecord(session.episode, session_id, world)

@@ -10,10 +10,11 @@ from typing import Final
 
 import attrs
 
+from documents import at
 from stored import rollout
 
 from ipistate import JsonObject, Task, ToolCall, encode
-from ipistate.agents.items import input_messages
+from ipistate.agents.items import calls_in, input_messages
 from ipistate.generate import builtin
 from ipistate.kernel.environment import Environment
 from ipistate.policies import RandomPolicy
@@ -35,6 +36,12 @@ class Sent:
 
     route: str
     body: bytes
+
+
+def message(number: int) -> Sent:
+    """Return a call that every row has and that changes its world."""
+    members = {"recipient": "Lab", "subject": "Ü", "body": f"Note {number}"}
+    return Sent("send_message", encode(JsonObject(members)))
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -59,8 +66,7 @@ class Part:
         if chance < 0.12:
             return self.seed
         if chance < 0.4:
-            members = {"recipient": "Lab", "subject": "Ü", "body": f"Note {number}"}
-            return Sent("send_message", encode(JsonObject(members)))
+            return message(number)
         return random.choice(self.calls)
 
 
@@ -91,8 +97,8 @@ async def _drawn(task: Task, ways: Trajectories) -> AsyncIterator[ToolCall]:
     items = rollout(task, ways.compromised)["response"]["output"]
     told = [JsonObject(one) for one in items if "output" in one]
     asked = [*input_messages(task.responses_create_params), *told]
-    tools = task.responses_create_params["tools"]
+    tools = [*at(task.responses_create_params, "tools")]
     for seed in range(_RANDOM_CALLS):
         reply = await RandomPolicy(seed).respond(asked, tools)
-        for item in reply.items:
-            yield ToolCall(item["name"], JsonObject(json.loads(item["arguments"])))
+        for name, arguments in calls_in(reply.items):
+            yield ToolCall(name, JsonObject(json.loads(arguments)))

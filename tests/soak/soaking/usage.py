@@ -54,7 +54,7 @@ class Usage:
         proc = Path("/proc") / str(pid)
         pages = int((proc / "statm").read_text(encoding="ascii").split()[1])
         memory = pages * os.sysconf("SC_PAGE_SIZE")
-        descriptors = len(os.listdir(proc / "fd"))
+        descriptors = sum(1 for _ in (proc / "fd").iterdir())
         taken = Sample(
             self.seconds, life, number, sessions, replies, memory, descriptors
         )
