@@ -6,25 +6,29 @@ import os
 
 from collections.abc import Iterable
 
+import pytest
+
 from usage import Sample, Usage
 
 
 MB = 10**6
 
 
-def used(memory: Iterable[int], descriptors: int = 30) -> Usage:
-    """Return samples of one round in servers that came one after the other."""
+def used(
+    memory: Iterable[int], descriptors: int = 30, *, by_life: bool = True
+) -> Usage:
+    """Return samples of servers that came one after the other, or of one server."""
     taken = [
         Sample(
-            seconds=float(life),
-            life=life,
-            round=0,
+            seconds=float(number),
+            life=number if by_life else 1,
+            round=0 if by_life else number,
             sessions=10,
-            replies=life,
+            replies=number,
             memory=size,
-            descriptors=30 if life == 0 else descriptors,
+            descriptors=30 if number == 0 else descriptors,
         )
-        for life, size in enumerate(memory)
+        for number, size in enumerate(memory)
     ]
     return Usage(taken)
 
@@ -37,11 +41,18 @@ def test_an_even_course_is_no_growth() -> None:
     assert used([]).descriptors()["ok"]
 
 
-def test_growing_memory_is_seen() -> None:
-    """The last third is compared with the third before it."""
-    found = used([400 * MB] * 6 + [600 * MB] * 3).memory()
+@pytest.mark.parametrize(
+    ("by_life", "course"), [(True, "between servers"), (False, "within a server")]
+)
+def test_growing_memory_is_seen(by_life: bool, course: str) -> None:
+    """The last third is compared with the third before it, of servers and of one."""
+    found = used([400 * MB] * 6 + [600 * MB] * 3, by_life=by_life).memory()
 
-    assert (False, {0: 1.5}, 600.0) == (found["ok"], found["growth"], found["most_mb"])
+    assert (False, {course: 1.5}, 600.0) == (
+        found["ok"],
+        found["growth"],
+        found["most_mb"],
+    )
 
 
 def test_open_descriptors_are_seen() -> None:

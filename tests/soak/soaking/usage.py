@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -61,36 +62,39 @@ class Usage:
         self.samples.append(taken)
 
     def memory(self) -> dict[str, Any]:
-        """Compare the last third of the samples with the third before it.
+        """Compare the last third of samples with the third before it.
 
-        Only samples of the same round of a server are compared, because a process that
-        has just restored holds other memory than one that has served for long.
+        Samples of one server are compared, and those of the same round of all servers:
+        a process that has just restored holds other memory than one that has served.
         """
-        growth = {
-            number: found
-            for number in sorted({one.round for one in self.samples})
-            if (found := self._growth(number)) is not None
+        pairs = {
+            "between servers": self._courses(lambda one: one.round),
+            "within a server": self._courses(lambda one: one.life),
         }
-        all_of_it = [one.memory for one in self.samples] or [0]
+        growth = {
+            name: max(now / before for before, now in found)
+            for name, found in pairs.items()
+            if found
+        }
+        held = [one.memory for one in self.samples] or [0]
         return {
-            "first_mb": round(all_of_it[0] / 1e6, 1),
-            "last_mb": round(all_of_it[-1] / 1e6, 1),
-            "most_mb": round(max(all_of_it) / 1e6, 1),
-            "growth": {
-                n: round(now / before, 3) for n, (before, now) in growth.items()
-            },
+            "first_mb": round(held[0] / 1e6, 1),
+            "last_mb": round(held[-1] / 1e6, 1),
+            "most_mb": round(max(held) / 1e6, 1),
+            "growth": {name: round(times, 3) for name, times in growth.items()},
             "bound": MORE_MEMORY,
             "ok": all(
-                now <= before * MORE_MEMORY + SLACK for before, now in growth.values()
+                now <= before * MORE_MEMORY + SLACK
+                for found in pairs.values()
+                for before, now in found
             ),
         }
 
-    def _growth(self, number: int) -> tuple[float, float] | None:
-        found = [one.memory for one in self.samples if one.round == number]
-        third = len(found) // 3
-        if third == 0:
-            return None
-        return median(found[third : 2 * third]), median(found[-third:])
+    def _courses(self, of: Callable[[Sample], int]) -> list[tuple[float, float]]:
+        courses: dict[int, list[int]] = {}
+        for one in self.samples:
+            courses.setdefault(of(one), []).append(one.memory)
+        return [_thirds(found) for found in courses.values() if len(found) >= 3]
 
     def descriptors(self) -> dict[str, Any]:
         """Compare the most descriptors with the fewest: clients are always as many."""
@@ -98,3 +102,8 @@ class Usage:
         least, most = min(found), max(found)
         ok = most - least <= MORE_DESCRIPTORS
         return {"least": least, "most": most, "bound": MORE_DESCRIPTORS, "ok": ok}
+
+
+def _thirds(memory: list[int]) -> tuple[float, float]:
+    third = len(memory) // 3
+    return median(memory[-2 * third : -third]), median(memory[-third:])
