@@ -28,8 +28,9 @@ def main() -> int:
     """Read the options, run, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     for field in attrs.fields(SoakOrder):
-        name, usual = f"--{field.name}", field.default
-        parser.add_argument(name, type=type(usual), default=usual)
+        usual, text = field.default, field.metadata["help"]
+        name, kind = f"--{field.name}", type(usual)
+        parser.add_argument(name, type=kind, default=usual, help=text)
     order = SoakOrder(**vars(parser.parse_args()))
     with tempfile.TemporaryDirectory() as root:
         result = asyncio.run(run(order, Path(root)))

@@ -7,7 +7,7 @@ import sys
 
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -18,30 +18,26 @@ from traffic import Part, parts
 from ipistate.demo.workplace import Workplace
 
 
+T = TypeVar("T")
 _MOST_SAMPLES: Final = 40
 _KILLS: Final[dict[Kill, int]] = {"commit": 9, "restore": 9, "traffic": 2}
 """What servers die of, and how often of twenty times."""
 
 
+def _option(usual: T, text: str) -> T:
+    return attrs.field(default=usual, metadata={"help": text})
+
+
 @attrs.frozen(kw_only=True)
 class SoakOrder:
-    """What is asked for.
+    """What is asked for; each field is an option of the command."""
 
-    Args:
-        minutes: How long, if no number of kills is given.
-        kills: How many servers are killed.
-        sessions: How many there are at a time.
-        seed: Another one gives other requests and other kills.
-        rounds: Checkpoints of each server; 0 for the usual number.
-        calls: Requests from one checkpoint to the next; 0 for two in each session.
-    """
-
-    minutes: float = 1.0
-    kills: int = 0
-    sessions: int = 10_000
-    seed: int = 7
-    rounds: int = 0
-    calls: int = 0
+    minutes: float = _option(1.0, "how long, if no number of kills is given")
+    kills: int = _option(0, "how many servers are killed")
+    sessions: int = _option(10_000, "how many there are at a time")
+    seed: int = _option(7, "another one gives other requests and other kills")
+    rounds: int = _option(0, "checkpoints of each server; 0: as many as usual")
+    calls: int = _option(0, "requests between checkpoints; 0: two for each session")
 
     def begun(self, drawn: tuple[Part, ...]) -> SoakState:
         """Begin without sessions."""
