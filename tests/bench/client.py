@@ -33,10 +33,17 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell whoever waits for an answer that none will come."""
+        self._transport = None
+        if self._answer is not None and not self._answer.done():
+            told = exc or ConnectionResetError("the server has closed the connection")
+            self._answer.set_exception(told)
+
     def close(self) -> None:
-        """Close the connection."""
-        assert self._transport is not None
-        self._transport.close()
+        """Close the connection, unless the server has done so."""
+        if self._transport is not None:
+            self._transport.close()
 
     async def post(
         self, path: str, body: bytes, headers: tuple[bytes, ...] = ()
