@@ -129,7 +129,7 @@ def test_rollouts_are_objects() -> None:
 
 
 def test_report() -> None:
-    """The reply has an entry for each task and, where it is known, each repeat."""
+    """The reply has an entry for each task and, where it is known, each repeat, in order."""
     responses: list[dict[str, Any]] = [
         {"_ng_task_index": 1, "_ng_rollout_index": 0, "reward": 1.0},
         {"_ng_task_index": 0, "_ng_rollout_index": 0, "reward": 0.0},
@@ -156,7 +156,7 @@ def test_report() -> None:
         "perf_summary",
         "repeat_level_metrics",
     ] == list(written)
-    assert [[(1, 2, 0.5), (0, 1, 0.0), (None, 1, 0.5)], [(0, 2, 0.5), (1, 1, 0.0)]] == (
+    assert [[(0, 1, 0.0), (1, 2, 0.5), (None, 1, 0.5)], [(0, 2, 0.5), (1, 1, 0.0)]] == (
         levels
     )
     assert 0.375 == at(written, "agent_metrics", "avg_reward")

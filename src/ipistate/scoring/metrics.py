@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import fsum
+from math import fsum, inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from ipistate.errors import SchemaError, json_path, preview
@@ -74,7 +74,8 @@ def metrics_report(verify_responses: Sequence[Rollout]) -> JsonObject:
     """Write the ``/aggregate_metrics`` reply (docs/reference/control-plane.md, section 1.5.5).
 
     Rollouts with a truthy ``mask_sample`` are left out. There is one entry for each
-    ``_ng_task_index`` and, if there are several ``_ng_rollout_index``, for each of them.
+    ``_ng_task_index`` and, if there are several ``_ng_rollout_index``, for each of them,
+    in the order of these numbers.
 
     Raises:
         SchemaError: As ``aggregate``; paths start at ``$.verify_responses``.
@@ -82,9 +83,9 @@ def metrics_report(verify_responses: Sequence[Rollout]) -> JsonObject:
     for index, response in enumerate(verify_responses):
         _check(response, "verify_responses", index)
     counted = _counted(verify_responses)
-    measured = [MeasuredRollout.of(rollout) for rollout in counted]
+    measured = sorted(map(MeasuredRollout.of, counted), key=_position)
     tasks, repeats = _tasks(measured), _repeats(measured)
-    metrics, key_metrics = _aggregate(counted)
+    metrics, key_metrics = _aggregate([one.rollout for one in measured])
     gaps = coverage(verify_responses)
     return JsonObject(
         {
@@ -124,6 +125,13 @@ def _aggregate(rollouts: Sequence[Rollout]) -> Aggregate:
 
 def _labelled(rollouts: Iterable[Rollout], member: str) -> dict[str, list[Rollout]]:
     return _grouped(rollouts, lambda rollout: rollout.get(member, "unknown"))
+
+
+def _position(one: MeasuredRollout) -> tuple[float, float]:
+    # By their numbers; what has none stays where it is, after the others.
+    places = (one.rollout.get(name) for name in (TASK, REPEAT))
+    task, repeat = (at if isinstance(at, int) else inf for at in places)
+    return task, repeat
 
 
 def _tasks(measured: Iterable[MeasuredRollout]) -> list[list[MeasuredRollout]]:
