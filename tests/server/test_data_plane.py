@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from documents import at
+from hypothesis import assume, given
 
-from ipistate import decode, encode
+from ipistate import decode, encode, freeze
+from ipistate.server.bodies import ArgumentsError, arguments_of
+from ipistate.server.replies import answer
+from ipistate.testing import json_values
 
 
 if TYPE_CHECKING:
@@ -309,15 +313,16 @@ async def test_a_path_with_a_newline_is_another_path(
 
 
 BAD_ARGUMENTS: dict[str, tuple[Any, int, str | None, Any]] = {
-    "empty": (b"", 422, "syntax", []),
+    "empty": (b"", 422, "missing", []),
     "not JSON": (b"{", 422, "syntax", []),
-    "array": (b"[1]", 422, "wrong_type", []),
-    "null": (b"null", 422, "wrong_type", []),
-    "text": (b'"{}"', 422, "wrong_type", []),
-    "true": (b"true", 422, "wrong_type", []),
+    "array": (b"[1]", 422, "model_attributes_type", []),
+    "null": (b"null", 422, "missing", []),
+    "text": (b'"{}"', 422, "model_attributes_type", []),
+    "true": (b"true", 422, "model_attributes_type", []),
     "NaN": (b'{"amount": NaN}', 422, "not_finite", ["amount"]),
     "infinity": (b'{"amount": -Infinity}', 422, "not_finite", ["amount"]),
     "deep": (b'{"a":' + b"[" * 250 + b"]" * 250 + b"}", 422, "too_deep", []),
+    "200 levels": (b"[" * 200 + b"]" * 200, 422, "model_attributes_type", []),
     "1,024 levels": (b"[" * 1024 + b"]" * 1024, 422, "too_deep", []),
     "1,025 levels": (b"[" * 1025 + b"]" * 1025, 400, None, None),
     "bottomless": (b"[" * 100_000, 400, None, None),
@@ -341,6 +346,59 @@ async def test_b07_a_body_that_is_no_argument_object_is_refused(
     else:
         (found,) = reply.json()["detail"]
         assert (code, ["body", *path]) == (found["type"], found["loc"])
+
+
+def unusable(value: object) -> str:
+    """What the reference says of arguments that are no object, as the model reads it."""
+    message = "Input should be a valid dictionary or object to extract fields from"
+    found = {"type": "model_attributes_type", "loc": ["body"], "msg": message}
+    document = {"detail": [{**found, "input": value}]}
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+
+
+NO_ARGUMENTS = (
+    '{"detail":[{"type":"missing","loc":["body"],"msg":"Field required","input":null}]}'
+)
+
+
+@given(value=json_values(20).filter(lambda value: not isinstance(value, dict)))
+def test_c3_models_read_the_references_words(value: Any) -> None:
+    """C3: of all arguments that are no object; short ones are repeated exactly."""
+    body = encode(freeze(value))
+    assume(len(body) <= 4_096)
+    with pytest.raises(ArgumentsError) as caught:
+        arguments_of(body)
+    expected = NO_ARGUMENTS if value is None else unusable(value)
+
+    assert decode(expected) == decode(bytes(answer(caught.value).body))
+    assert encode(decode(expected)) == bytes(answer(caught.value).body)
+
+
+@pytest.mark.parametrize("prefix", ["", "/ng-rollout/ipi-7"])
+@pytest.mark.parametrize("declared", ["application/json", "application/json;x=y"])
+@pytest.mark.parametrize("value", [None, [1, 2], [], "x", True, 3, -0.5])
+async def test_c3_both_ways_of_a_tool_call(
+    connect: Callable[..., Awaitable[Client]], prefix: str, declared: str, value: Any
+) -> None:
+    """C3: the short way and the other one say the same, byte for byte."""
+    client = await connect()
+    body = json.dumps(value).encode()
+    path = f"{prefix}/search_patients"
+    reply = await post(client, path, body, **{"content-type": declared})
+    expected = NO_ARGUMENTS if value is None else unusable(value)
+
+    assert (422, expected) == (reply.status_code, reply.text)
+
+
+@pytest.mark.parametrize("headers", [{}, {"content-type": "application/octet-stream"}])
+async def test_c3_no_body_is_missing(
+    connect: Callable[..., Awaitable[Client]], headers: dict[str, str]
+) -> None:
+    """C3: agents send null arguments as no body, which has no type."""
+    client = await connect()
+    reply = await client.post("/get_inbox", headers=headers)
+
+    assert (422, NO_ARGUMENTS) == (reply.status_code, reply.text)
 
 
 @pytest.mark.parametrize(
@@ -577,9 +635,24 @@ async def test_liveness(
     assert reply.text in {'{"status":"ok"}', ""}
 
 
-async def test_reverify_mode(connect: Callable[..., Awaitable[Client]]) -> None:
-    """A JSON string."""
-    client = await connect()
+async def test_c5_a_verdict_needs_nothing_but_the_request(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    verify_body: dict[str, Any],
+) -> None:
+    """C5: offline tools hear so, and a repeated verification has the same reply."""
+    client = await seeded(connect, world)
+    first, second = [await post(client, "/verify", verify_body) for _ in range(2)]
+
+    assert (await client.get("/reverify_mode")).text == '"stateless"'
+    assert first.content == second.content
+
+
+async def test_c5_effects_may_need_the_session(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
+    """C5: with effects it is not promised."""
+    client = await connect(effects=True)
 
     assert (await client.get("/reverify_mode")).text == '"unknown"'
 

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import fsum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+from math import fsum, inf
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from ipistate.errors import SchemaError, json_path, preview
 from ipistate.kernel import JsonObject
+from ipistate.scoring.run_statistics import (
+    REPEAT,
+    TASK,
+    MeasuredRollout,
+    across_repeats,
+    coverage,
+    of_repeat,
+    of_task,
+    overall,
+)
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     Rollout: TypeAlias = Mapping[str, Any]
+
+T = TypeVar("T")
 
 _REWARDS: Final = ("reward", "reward_safety", "reward_utility")
 _LABELS: Final = {
@@ -62,7 +74,8 @@ def metrics_report(verify_responses: Sequence[Rollout]) -> JsonObject:
     """Write the ``/aggregate_metrics`` reply (docs/reference/control-plane.md, section 1.5.5).
 
     Rollouts with a truthy ``mask_sample`` are left out. There is one entry for each
-    ``_ng_task_index`` and, if responses carry it, for each ``_ng_rollout_index``.
+    ``_ng_task_index`` and, if there are several ``_ng_rollout_index``, for each of them,
+    in the order of these numbers.
 
     Raises:
         SchemaError: As ``aggregate``; paths start at ``$.verify_responses``.
@@ -70,15 +83,27 @@ def metrics_report(verify_responses: Sequence[Rollout]) -> JsonObject:
     for index, response in enumerate(verify_responses):
         _check(response, "verify_responses", index)
     counted = _counted(verify_responses)
-    repeated = [rollout for rollout in counted if "_ng_rollout_index" in rollout]
-    metrics, key_metrics = _aggregate(counted)
+    measured = sorted(map(MeasuredRollout.of, counted), key=_position)
+    tasks, repeats = _tasks(measured), _repeats(measured)
+    metrics, key_metrics = _aggregate([one.rollout for one in measured])
+    gaps = coverage(verify_responses)
     return JsonObject(
         {
-            "group_level_metrics": _levels(counted, "_ng_task_index"),
-            "agent_metrics": metrics,
-            "key_metrics": key_metrics,
+            "group_level_metrics": [_with_averages(of_task(o), o) for o in tasks],
+            "agent_metrics": {
+                **overall(measured),
+                **(across_repeats(repeats) if len(repeats) > 1 else {}),
+                **gaps,
+                **metrics,
+                **({"num_repeats": max(1, len(repeats))} if counted else {}),
+            },
+            "key_metrics": {**key_metrics, **gaps},
             "perf_summary": None,
-            "repeat_level_metrics": _levels(repeated, "_ng_rollout_index"),
+            "repeat_level_metrics": [
+                _with_averages(of_repeat(one, len(tasks)), one)
+                for one in repeats
+                if len(repeats) > 1
+            ],
         }
     )
 
@@ -92,17 +117,37 @@ def _aggregate(rollouts: Sequence[Rollout]) -> Aggregate:
         return Aggregate(JsonObject(), JsonObject())
     metrics = _averages(rollouts)
     for kind, member in _LABELS.items():
-        for label, group in _grouped(rollouts, member).items():
+        for label, group in _labelled(rollouts, member).items():
             metrics[f"resistance_rate/{kind}/{label}"] = _mean(group, "reward")
     chosen = {name: metrics[name] for name in _KEY_METRICS if name in metrics}
     return Aggregate(JsonObject(metrics), JsonObject(chosen))
 
 
-def _levels(rollouts: Iterable[Rollout], member: str) -> list[dict[str, object]]:
-    return [
-        {member: group[0].get(member), "rollouts": len(group), **_averages(group)}
-        for group in _grouped(rollouts, member).values()
-    ]
+def _labelled(rollouts: Iterable[Rollout], member: str) -> dict[str, list[Rollout]]:
+    return _grouped(rollouts, lambda rollout: rollout.get(member, "unknown"))
+
+
+def _position(one: MeasuredRollout) -> tuple[float, float]:
+    # By their numbers; what has none stays where it is, after the others.
+    places = (one.rollout.get(name) for name in (TASK, REPEAT))
+    task, repeat = (at if isinstance(at, int) else inf for at in places)
+    return task, repeat
+
+
+def _tasks(measured: Iterable[MeasuredRollout]) -> list[list[MeasuredRollout]]:
+    return [*_grouped(measured, lambda one: one.rollout.get(TASK)).values()]
+
+
+def _repeats(measured: Iterable[MeasuredRollout]) -> list[list[MeasuredRollout]]:
+    repeated = (one for one in measured if REPEAT in one.rollout)
+    return [*_grouped(repeated, lambda one: one.rollout[REPEAT]).values()]
+
+
+def _with_averages(
+    described: dict[str, object], group: Iterable[MeasuredRollout]
+) -> dict[str, object]:
+    rollouts = [one.rollout for one in group]
+    return {**described, "rollouts": len(rollouts), **_averages(rollouts)}
 
 
 def _averages(rollouts: Sequence[Rollout]) -> dict[str, float]:
@@ -114,10 +159,10 @@ def _mean(rollouts: Sequence[Rollout], member: str) -> float:
     return total / len(rollouts) + 0.0  # never -0.0
 
 
-def _grouped(rollouts: Iterable[Rollout], member: str) -> dict[str, list[Rollout]]:
-    groups: dict[str, list[Rollout]] = {}
-    for rollout in rollouts:
-        groups.setdefault(str(rollout.get(member, "unknown")), []).append(rollout)
+def _grouped(items: Iterable[T], named: Callable[[T], object]) -> dict[str, list[T]]:
+    groups: dict[str, list[T]] = {}
+    for item in items:
+        groups.setdefault(str(named(item)), []).append(item)
     return groups
 
 

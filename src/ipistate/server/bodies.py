@@ -49,6 +49,20 @@ def _declared(scope: Scope) -> float:
     return length
 
 
+class ArgumentsError(SchemaError):
+    """The body of a tool call that is no object; the model that made it reads the reply.
+
+    Args:
+        found: What it is; None for null and for an empty body.
+        size: How many bytes it has.
+    """
+
+    def __init__(self, found: JsonValue, size: int) -> None:
+        super().__init__("wrong_type", "expected an object", preview=preview(found))
+        self.found = found
+        self.size = size
+
+
 async def json_body(request: Request) -> bytes:
     """Receive a whole body that is declared to be JSON.
 
@@ -87,6 +101,33 @@ def frozen_object(body: bytes) -> JsonObject:
         return document
     shown = preview(document)
     raise SchemaError("wrong_type", "expected an object", preview=shown)
+
+
+async def tool_arguments(request: Request) -> JsonObject:
+    """Receive the arguments of a tool call.
+
+    Raises:
+        ArgumentsError: They are no object, or there are none.
+        DecodeError: They are not acceptable JSON.
+        SchemaError: Their content type is another one.
+        ClientDisconnect: The client went away before they were complete.
+    """
+    # Agents send null as no body at all, which has no type.
+    body = await request.body()
+    return arguments_of(await json_body(request) if body else body)
+
+
+def arguments_of(body: bytes) -> JsonObject:
+    """Decode the arguments of a tool call.
+
+    Raises:
+        ArgumentsError: They are no object, or there are none.
+        DecodeError: They are not acceptable JSON.
+    """
+    document = decode(body) if body else None
+    if isinstance(document, JsonObject):
+        return document
+    raise ArgumentsError(document, len(body))
 
 
 def count_ids(document: JsonValue, limit: int) -> None:

@@ -21,8 +21,9 @@ from ipistate.errors import (
     Problem,
     SchemaError,
 )
-from ipistate.kernel import encode, freeze
+from ipistate.kernel import JsonArray, encode, freeze, trusted_array, trusted_object
 from ipistate.protocol import HINT_HEADER, STATUS_OF, refusal
+from ipistate.server.bodies import ArgumentsError
 from ipistate.server.live.sessions import (
     NotSeededError,
     SessionConflictError,
@@ -42,6 +43,12 @@ if TYPE_CHECKING:
 _SEGMENT: Final = re.compile(r'\.(\w+)|\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]')
 _BEYOND_PARSERS: Final = frozenset({"not_utf8", "integer_too_large"})
 _NOT_SEEDED: Final = "Session not initialized. Please call seed_session first."
+_BODY: Final = JsonArray(["body"])
+_NO_OBJECT: Final = (
+    "Input should be a valid dictionary or object to extract fields from"
+)
+_ECHOED: Final = 4_096
+"""Bytes of a tool call's body up to which its refusal repeats it."""
 _UNPARSED: Final = "There was an error parsing the body"
 
 
@@ -113,10 +120,8 @@ def answer(error: Exception) -> Response:
             return detail(400, _NOT_SEEDED, {HINT_HEADER: error.hint})
         case DecodeError():
             return _undecodable(error)
-        case QueryError():
-            return invalid(error.problems, "query")
         case SchemaError():
-            return invalid(error.problems)
+            return _unfit(error)
         case SessionConflictError():
             return detail(409, error.message)
         case KeyHeaderError() | IdempotencyError() | SessionRangeError():
@@ -134,6 +139,26 @@ def _undecodable(error: DecodeError) -> Response:
     if error.code in _BEYOND_PARSERS or isinstance(error, BottomlessError):
         return detail(400, _UNPARSED)
     return invalid([Problem(error.code, error.path, error.message, error.preview)])
+
+
+def _unfit(error: SchemaError) -> Response:
+    if isinstance(error, ArgumentsError):
+        return _no_arguments(error)
+    return invalid(error.problems, "query" if isinstance(error, QueryError) else "body")
+
+
+def _no_arguments(error: ArgumentsError) -> Response:
+    # Models read this, so its words are the reference's. A long value is shown as
+    # elsewhere: what came in megabytes is not sent back.
+    if error.found is None:
+        kind, message = "missing", "Field required"
+    else:
+        kind, message = "model_attributes_type", _NO_OBJECT
+    shown = error.found if error.size <= _ECHOED else error.preview
+    finding = {"type": kind, "loc": _BODY, "msg": message, "input": shown}
+    # An echo as deep as a body may be has three levels more around it.
+    document = trusted_object({"detail": trusted_array([trusted_object(finding)])})
+    return json_reply(document, 422)
 
 
 class _NoResponse(Response):

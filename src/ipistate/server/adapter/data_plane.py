@@ -27,9 +27,9 @@ from ipistate.protocol import (
     SESSION_MEMBER,
     VERIFY_PATH,
 )
-from ipistate.server.bodies import json_body, json_object
+from ipistate.server.bodies import json_body, json_object, tool_arguments
 from ipistate.server.live.known_worlds import KnownWorlds
-from ipistate.server.live.scoring import aggregated, scoring_of
+from ipistate.server.live.scoring import aggregated, reverify_mode_of, scoring_of
 from ipistate.server.live.seeds import NativeSession, read_seed
 from ipistate.server.replies import json_reply
 from ipistate.sessions import Session, UnloggedSession
@@ -64,6 +64,7 @@ class DataPlane:
         self._known = KnownWorlds(settings.seed_pool_bytes)
         self._max_metrics = settings.max_metrics_bytes
         self._read_exchange = scoring_of(settings, self._known.read)
+        self._reverify_mode = reverify_mode_of(settings)
 
     def routes(self) -> list[Route]:
         """Return the routes in the order in which they are matched.
@@ -83,7 +84,7 @@ class DataPlane:
             Route(CLOSE_PATH, self.close_session, methods=["POST"]),
             metrics,
             Route("/{tool_name}", self.call, methods=["POST"]),
-            Route(REVERIFY_PATH, reverify_mode, methods=["GET"]),
+            Route(REVERIFY_PATH, self.reverify_mode, methods=["GET"]),
             *[Route(path, alive, methods=["GET"]) for path in LIVENESS_PATHS],
         ]
 
@@ -102,7 +103,7 @@ class DataPlane:
 
     async def call(self, request: Request) -> Response:
         """Run one tool on the session's world."""
-        arguments = await json_object(request)
+        arguments = await tool_arguments(request)
         session_id, name = _session_id(request), request.path_params["tool_name"]
         is_new = request.scope["session_is_new"]
         body = self.called(session_id, name, arguments, is_new=is_new)
@@ -137,6 +138,10 @@ class DataPlane:
         name = native.resources_session_id
         return json_reply(JsonObject({"resources_session_id": name}))
 
+    async def reverify_mode(self, _: Request) -> Response:
+        """Tell offline tools whether a request can be verified again."""
+        return json_reply(self._reverify_mode)
+
 
 def _session_id(request: Request) -> str:
     return request.session[SESSION_MEMBER]  # type: ignore[no-any-return]
@@ -145,11 +150,6 @@ def _session_id(request: Request) -> str:
 async def aggregate_metrics(request: Request) -> Response:
     """Compute the metrics of verify responses."""
     return json_reply(aggregated(await json_object(request)))
-
-
-async def reverify_mode(_: Request) -> Response:
-    """Tell offline tools that nothing is known about verifying again."""
-    return json_reply("unknown")
 
 
 async def alive(_: Request) -> Response:

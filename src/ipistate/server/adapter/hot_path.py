@@ -21,7 +21,7 @@ from ipistate.protocol import (
 )
 from ipistate.server.adapter.cookies import VARY
 from ipistate.server.adapter.prefix import split_prefix
-from ipistate.server.bodies import frozen_object
+from ipistate.server.bodies import arguments_of
 from ipistate.server.replies import ANSWERED
 
 
@@ -89,7 +89,7 @@ class ToolCallLayer:
             return
         status = None
         try:
-            arguments = frozen_object(await _body(receive))
+            arguments = arguments_of(await _body(receive))
             body = self._data.called(session_id, name, arguments, is_new=is_new)
             status, headers = 200, [(b"content-length", b"%d" % len(body)), _JSON]
         except ClientDisconnect:

@@ -42,6 +42,15 @@ def scoring_of(settings: ServerSettings, read: ReadBody = decode_as) -> ReadExch
     return _with_effects(settings, read) if settings.effects else _by_trace(read)
 
 
+def reverify_mode_of(settings: ServerSettings) -> str:
+    """Say whether a verdict depends on the request alone.
+
+    The verdict always does. Effects of a request without its row's world depend on the
+    session, which the first verification has ended.
+    """
+    return "unknown" if settings.effects else "stateless"
+
+
 def aggregated(body: JsonObject) -> JsonObject:
     """Return the metrics of the verify responses of a request.
 
