@@ -357,6 +357,66 @@ def test_failed_restore_tells_its_clean_up(
     ]
 
 
+def only(deployment: Deployment, *keys: str) -> None:
+    """Let all participants restore these attempts, whatever they are asked for."""
+    reply = {"phase": "restored", "source_checkpoint_id": "s", "restored": [*keys]}
+    for peer in deployment.peers.values():
+        peer.answers("restore", reply)
+
+
+def test_d2_missing_episodes_are_named_and_refused(
+    run: Callable[..., Result], deployment: Deployment
+) -> None:
+    """D2: exit 1 and their names; all is freed, forgotten and reopened."""
+    only(deployment, "a-a1")
+    result = run("restore", "r-1", "/d", "-e", "a", "-e", "b-a2")
+    stages = [stage[0] for stage in deployment.called() if stage[0] != "status"]
+
+    assert (1, "missing: b-a2\n") == (result.exit_code, result.stdout)
+    assert "b-a2: nothing was restored" in result.stderr
+    assert "--allow-missing" in result.stderr
+    assert ["restore", "retire", "forget", "resume"] == [*dict.fromkeys(stages)]
+
+
+def test_d2_missing_episodes_as_json(
+    run: Callable[..., Result], deployment: Deployment
+) -> None:
+    """D2: the document names them, too."""
+    only(deployment, "a-a1")
+    asked = ("restore", "r-1", "/d", "-e", "a", "-e", "b", "--json")
+    refused = json.loads(run(*asked).stdout)
+    allowed = json.loads(run(*asked, "--allow-missing").stdout)
+
+    assert (False, ["b"]) == (refused["ok"], refused["missing"])
+    assert (True, ["b"], ["a-a1"]) == (
+        allowed["ok"],
+        allowed["missing"],
+        allowed["episodes"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        ("checkpoint_conflict", "end it with resume"),
+        ("stale_checkpoint", "take another one"),
+        ("stale_attempt", "checkpoint forget"),
+    ],
+)
+def test_d2_refused_restores_say_what_to_do(
+    run: Callable[..., Result], deployment: Deployment, code: str, advice: str
+) -> None:
+    """D2: nothing is retired in silence, and a note has the remedy."""
+    for peer in deployment.peers.values():
+        peer.refuses("restore", code)
+    result = run("restore", "r-1", "/d", "-e", "a")
+    stages = {stage[0] for stage in deployment.called()}
+
+    assert 1 == result.exit_code
+    assert advice in result.stderr
+    assert {"status", "restore"} == stages
+
+
 def test_seconds_are_the_deadline(
     run: Callable[..., Result], deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -197,18 +197,26 @@ def resume(deployment: Deployment, checkpoint_id: str) -> None:
 @ID
 @_DIRECTORY
 @with_episodes
+@click.option(
+    "--allow-missing",
+    is_flag=True,
+    help="Go on without episodes that no participant has a record of.",
+)
 @SECONDS
 @WITHOUT_MODEL
 def restore(
     deployment: Deployment,
+    *,
     checkpoint_id: str,
     directory: str,
     episodes: tuple[EpisodeId, ...],
+    allow_missing: bool,
 ) -> None:
     """Install DIRECTORY in fresh participants, under a new ID: everywhere or nowhere.
 
     Name the episodes as they were checkpointed; each goes on as its next attempt,
-    after resume. If a participant fails, the others are freed and reopened.
+    after resume. If a participant fails, the others are freed and reopened. An episode
+    that no participant has a record of ends the restore, too, and exit code 1 tells.
 
     \b
       ipistate checkpoint restore restore-1 /ckpt/step-120 -e ipi-7 -e ipi-9-a1 \\
@@ -217,7 +225,12 @@ def restore(
     named = some(episodes)
 
     async def work(coordinator: Coordinator, deadline: float) -> OperationSummary:
-        done = await coordinator.restore(checkpoint_id, deadline, directory, named)
+        done = await coordinator.restore(
+            checkpoint_id, deadline, directory, named, allow_missing=allow_missing
+        )
+        missing = keys(done.missing(named))
+        if missing:
+            note(f"in no record, and left out: {', '.join(missing)}")
         return OperationSummary(
             answers=done.answers,
             columns={
@@ -226,7 +239,11 @@ def restore(
                     f"{reply.source_checkpoint_id}"
                 )
             },
-            members={"episodes": keys(done.episodes), "sources": sorted(done.sources)},
+            members={
+                "episodes": keys(done.episodes),
+                "missing": missing,
+                "sources": sorted(done.sources),
+            },
         )
 
     drive(deployment, work)

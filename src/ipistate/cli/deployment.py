@@ -13,6 +13,7 @@ import click
 
 from ipistate.cli.exits import Exit, RefusedInputError
 from ipistate.cli.interrupt import run_interruptibly
+from ipistate.cli.operation_failures import summary_of
 from ipistate.cli.operation_table import OperationSummary
 from ipistate.cli.options import AS_JSON, token_options
 from ipistate.cli.terminal import note
@@ -23,7 +24,6 @@ from ipistate.coordination import (
     Failure,
     Kind,
     OperationFailedError,
-    RestoreFailedError,
     ServerAddress,
 )
 from ipistate.errors import SchemaError
@@ -203,8 +203,7 @@ async def _worked(
     try:
         return await work(coordinator, time.time() + deployment.seconds)
     except OperationFailedError as error:
-        undone = error.clean_up if isinstance(error, RestoreFailedError) else ()
-        return OperationSummary(ok=False, failures=error.failures, clean_up=undone)
+        return summary_of(error)
 
 
 def _show(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ipistate.coordination import Failure, ParticipantAnswer, PreparedReport
     from ipistate.protocol import EpisodeId
 
-LISTED: Final = ("blockers", "restarts")
+LISTED: Final = ("blockers", "restarts", "missing")
 """Members that are shown below the table."""
 
 
