@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
+from ipistate.cli.groups import VerbGroup
 from ipistate.cli.options import AS_JSON, DIRECTORY, STRICT_LOGS, Tools
-from ipistate.cli.terminal import amount, emit, plain, stdout_console, table
+from ipistate.cli.terminal import amount, emit, stdout_console, table
+from ipistate.cli.texts import plain
 from ipistate.protocol import SAFE_NAME
 from ipistate.sessions import RecordedCodec, SessionCodec
 from ipistate.storage import GYM, CheckedParticipant, check_participant, participants
@@ -51,7 +53,7 @@ _INSTANCE_OPTION: Final = click.option(
 )
 
 
-class _Group(click.Group):
+class _Group(VerbGroup):
     """Imports the verbs that need an HTTP client only when they are asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

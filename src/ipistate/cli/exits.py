@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import click
 
+from ipistate.cli.texts import shown
 from ipistate.errors import IpiStateError
 
 
@@ -52,11 +53,6 @@ class MissingExtraError(click.UsageError):
             f"'{verb}' needs the module {module!r}; "
             f"install it with: pip install 'ipistate[{extra}]'"
         )
-
-
-def shown(source: str) -> str:
-    """Name an input as messages do."""
-    return "standard input" if source == "-" else source
 
 
 @contextmanager

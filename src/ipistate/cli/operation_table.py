@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from ipistate.cli.terminal import emit, plain, stdout_console, table
+from ipistate.cli.terminal import emit, stdout_console, table
+from ipistate.cli.texts import plain
 from ipistate.coordination import Participant
 from ipistate.kernel import unstructure
 

@@ -18,7 +18,7 @@ from ipistate.cli.exits import (
     UnusableVariableError,
     refusing,
 )
-from ipistate.cli.files import read_rows
+from ipistate.cli.files import read_rows, rereadable
 from ipistate.cli.options import FILE, FiniteRange
 from ipistate.clients import check_environment
 from ipistate.errors import EnvironmentVariableError, SchemaError
@@ -236,6 +236,8 @@ def with_policy(function: Callable[..., None]) -> Callable[..., None]:
                 concurrency=model_concurrency,
                 reasoning_as=send_reasoning_as,
             )
+        if trajectories is not None:
+            trajectories = rereadable(trajectories)
         chosen = Chosen(
             name=policy, seed=seed, trajectories=trajectories, endpoint=endpoint
         )

@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ipistate.cli.exits import LEGEND, RefusedInputError, refusing, shown
+from ipistate.cli.exits import LEGEND, RefusedInputError, refusing
 from ipistate.cli.files import (
     check_one_stdin,
     numbered_lines,
+    rereadable,
     size_of,
     task_index,
 )
 from ipistate.cli.output_files import check_writable, output_file
 from ipistate.cli.progress import reading
 from ipistate.cli.terminal import amount, emit, note
+from ipistate.cli.texts import shown
 from ipistate.errors import SchemaError
 from ipistate.report import Here, Processes, ReportLine, Source, write
 from ipistate.scoring import TaskIndex, with_injection, with_world
@@ -34,12 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from ipistate.cli.files import FileLine
     from ipistate.kernel import JsonObject
     from ipistate.report import Broken, Run, Worker
 
-LONGEST_LINE: Final = 256 * 2**20
-"""Bytes of a line beyond which a file is taken to be something else."""
 ALONE: Final = 4 * 2**20
 """Bytes of input up to which further processes would take longer to begin."""
 _MOST_PROCESSES: Final = 8
@@ -100,6 +99,9 @@ def command(
     if output is None and not as_json:
         raise click.UsageError("say where the page goes with -o FILE, or give --json")
     check_one_stdin(*files, tasks)
+    if tasks not in {None, "-"}:
+        # Each process reads them, and a pipe can be read once.
+        tasks = str(rereadable(Path(tasks)))
     if output is not None:
         check_writable(output)
         _check_apart(output, files, tasks)
@@ -112,7 +114,7 @@ def command(
         on_broken=_skip if skip_broken else _refusal(by_name),
     )
     if output is not None:
-        note(f"wrote {output}: {_summary(runs)}")
+        note(f"wrote {shown(output)}: {_summary(runs)}")
     if as_json:
         emit({"output": output, "runs": [run.to_document() for run in runs]})
 
@@ -134,7 +136,7 @@ def _written(
         sources = [
             Source(
                 name,
-                starmap(ReportLine, watched.over(_lines(one))),
+                starmap(ReportLine, watched.over(numbered_lines(one))),
                 _failures(one, files.values()),
             )
             for name, one in files.items()
@@ -142,7 +144,8 @@ def _written(
 
         def put(part: str) -> None:
             if put_page is not None:
-                put_page(part.encode())
+                # A file name may have bytes that are no text.
+                put_page(part.encode(errors="backslashreplace"))
 
         return write(sources, put, title=title, worker=worker, on_broken=on_broken)
 
@@ -162,15 +165,11 @@ def _explained() -> Generator[None]:
         raise RefusedInputError(f"{message}; {place}") from error
 
 
-def _lines(file: str) -> Iterator[FileLine]:
-    return numbered_lines(file, longest=LONGEST_LINE)
-
-
 def _failures(file: str, files: Collection[str]) -> Iterator[ReportLine]:
     # As ``ipistate run`` names it.
     beside = Path(file).with_name(f"{Path(file).stem}_failures.jsonl")
     if file != "-" and size_of(str(beside)) and str(beside) not in files:
-        for number, text in _lines(str(beside)):
+        for number, text in numbered_lines(str(beside)):
             yield ReportLine(number, text, is_failure=True)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
+from ipistate.cli.files import rereadable
 from ipistate.cli.interrupt import run_stoppably
 from ipistate.cli.options import AS_JSON, FILE, token_options
 from ipistate.cli.output_files import check_writable
@@ -161,6 +162,7 @@ def command(
       ipistate run ... --resume
     """
     _check_files(tasks, output)
+    tasks = rereadable(tasks)
     token = secret_of(token_file, token_env)
     _check_together(url, token, checkpoint_dir, effects=effects)
     concurrency = _affordable(concurrency, chosen)

@@ -16,7 +16,8 @@ from ipistate.cli.files import (
     tasks_hint,
 )
 from ipistate.cli.options import AS_JSON
-from ipistate.cli.terminal import amount, emit, note, plain, stdout_console
+from ipistate.cli.terminal import amount, emit, note, stdout_console
+from ipistate.cli.texts import plain
 from ipistate.scoring import rescore, rescore_with_effects, summaries
 
 
