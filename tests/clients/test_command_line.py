@@ -439,5 +439,5 @@ def test_interruption(
     monkeypatch.setattr(Coordinator, "prepare", interrupted)
     result = run("prepare", "c-1")
 
-    assert (1, "") == (result.exit_code, result.stdout.strip())
+    assert (4, "") == (result.exit_code, result.stdout.strip())
     assert "'ipistate checkpoint resume ID' ends it" in result.stderr

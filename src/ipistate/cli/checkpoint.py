@@ -12,7 +12,7 @@ from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
 from ipistate.cli.groups import VerbGroup
 from ipistate.cli.options import AS_JSON, DIRECTORY, STRICT_LOGS, Tools
 from ipistate.cli.terminal import amount, emit, stdout_console, table
-from ipistate.cli.texts import plain
+from ipistate.cli.texts import plain, shown
 from ipistate.protocol import SAFE_NAME
 from ipistate.sessions import RecordedCodec, SessionCodec
 from ipistate.storage import GYM, CheckedParticipant, check_participant, participants
@@ -155,7 +155,8 @@ def participants_in(
         found = participants(root, kind, instance)
     if not found:
         wanted = f"{root / GYM}/{kind or '*'}/{instance or '*'}"
-        raise RefusedInputError(f"no participant at {wanted}: no checkpoint here")
+        message = f"no participant at {shown(wanted)}: no checkpoint here"
+        raise RefusedInputError(message)
     return found
 
 

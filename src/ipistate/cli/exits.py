@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import click
 
-from ipistate.cli.texts import shown
+from ipistate.cli.texts import one_line, shown
 from ipistate.errors import IpiStateError
 
 
@@ -36,6 +36,10 @@ class RefusedInputError(click.ClickException):
     """Input that cannot be worked with: exit code 3."""
 
     exit_code: ClassVar[int] = Exit.REFUSED
+
+    def __init__(self, message: str, advice: str = "") -> None:
+        """Say in one line what is wrong, and below it what to do."""
+        super().__init__(f"{one_line(message)}\n{advice}".rstrip())
 
 
 class UnusableVariableError(click.ClickException):

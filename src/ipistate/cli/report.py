@@ -220,9 +220,9 @@ def _check_apart(output: str, files: tuple[str, ...], tasks: str | None) -> None
 def _refusal(files: Mapping[str, str]) -> Callable[[str, Broken], None]:
     def refuse(name: str, broken: Broken) -> None:
         raise RefusedInputError(
-            f"{shown(files[name])}, line {broken.line}: {broken.message}\n"
+            f"{shown(files[name])}, line {broken.line}: {broken.message}",
             "A run that was interrupted leaves its last line torn: resume it. "
-            "--skip-broken leaves such lines out, and the page says so."
+            "--skip-broken leaves such lines out, and the page says so.",
         )
 
     return refuse

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ipistate.cli.texts import one_line, plain, plain_json
+from ipistate.cli.texts import one_line, plain_json
 from ipistate.kernel import encode, freeze
 
 
@@ -53,7 +53,7 @@ def write_lines(lines: Iterable[str]) -> None:
 
 def note(text: str) -> None:
     """Write a line to standard error."""
-    click.echo(plain(text), err=True)
+    click.echo(one_line(text), err=True)
 
 
 def stdout_console() -> Console:
@@ -90,4 +90,4 @@ def table(
 
 
 def _cell(value: Any) -> Text:
-    return value if isinstance(value, Text) else Text(plain(str(value)))
+    return value if isinstance(value, Text) else Text(one_line(str(value)))
