@@ -58,6 +58,7 @@ ASKING = {
     f"checkpoint {verb}": ["checkpoint", verb, *given, "--url", "http://127.0.0.1:1"]
     for verb, given in {
         "status": [],
+        "take": ["c", "/d", "--episodes", "KEYS"],
         "prepare": ["c"],
         "commit": ["c", "/d", "--episodes", "KEYS"],
         "renew": ["c"],

@@ -23,15 +23,20 @@ if TYPE_CHECKING:
     from ipistate.sessions import RecordedSession
     from ipistate.storage import CheckpointDirectory
 
-DRIVING: Final = (
-    *("status", "prepare", "commit", "renew"),
-    *("resume", "restore", "retire", "forget"),
-)
-"""Verbs of ``ipistate.cli.coordinate``."""
+_STEPS: Final = "ipistate.cli.checkpoint_steps"
+_COORDINATE: Final = "ipistate.cli.coordinate"
 ELSEWHERE: Final = {
     "diff": "ipistate.cli.checkpoint_diff",
     "migrate": "ipistate.cli.migrate",
-    **dict.fromkeys(DRIVING, "ipistate.cli.coordinate"),
+    "take": _STEPS,
+    "status": _COORDINATE,
+    "prepare": _COORDINATE,
+    "commit": _STEPS,
+    "renew": _COORDINATE,
+    "resume": _COORDINATE,
+    "restore": _STEPS,
+    "retire": _COORDINATE,
+    "forget": _COORDINATE,
 }
 """Modules of the verbs that are not here."""
 

@@ -89,6 +89,10 @@ class Deployment:
     required: tuple[Kind, ...]
     as_json: bool
 
+    def deadline(self) -> float:
+        """Return the deadline of a call that is made now."""
+        return time.time() + self.seconds
+
     async def all_participants(self) -> tuple[Participant, ...]:
         """Find every participant.
 
@@ -201,7 +205,7 @@ async def _worked(
 ) -> OperationSummary:
     coordinator = Coordinator(found, deployment.client, watch=_Progress())
     try:
-        return await work(coordinator, time.time() + deployment.seconds)
+        return await work(coordinator, deployment.deadline())
     except OperationFailedError as error:
         return summary_of(error)
 

@@ -17,6 +17,7 @@ from ipistate.storage.participants import (
     check_participant,
     compare_participants,
     participants,
+    recorded_episodes,
 )
 
 
@@ -37,5 +38,6 @@ __all__ = [
     "check_participant",
     "compare_participants",
     "participants",
+    "recorded_episodes",
     "write_atomically",
 ]
