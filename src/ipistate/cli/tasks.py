@@ -18,8 +18,7 @@ from ipistate.cli.terminal import (
     amount,
     emit,
     emit_json,
-    stdout_console,
-    table,
+    print_fitting,
     write_lines,
 )
 from ipistate.cli.texts import plain
@@ -104,7 +103,7 @@ def list_rows(*, as_json: bool) -> None:
     if as_json:
         emit(rows)
     else:
-        stdout_console().print(table(list(rows[0]), [list(r.values()) for r in rows]))
+        print_fitting(list(rows[0]), [list(row.values()) for row in rows])
 
 
 @command.command(epilog=LEGEND)

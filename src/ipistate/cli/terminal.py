@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -87,6 +87,21 @@ def table(
     for row in rows:
         made.add_row(*[_cell(value) for value in row])
     return made
+
+
+def print_fitting(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table whose last columns give way on a terminal that is too narrow."""
+    console = stdout_console()
+    widths = [
+        max(len(one_line(str(cell))) for cell in column)
+        for column in zip(heads, *rows, strict=True)
+    ]
+    ends = accumulate(width + 1 for width in widths)
+    fitting = sum(end - 1 <= console.width for end in ends) or 1
+    console.print(table(heads[:fitting], [row[:fitting] for row in rows]))
+    if fitting < len(heads):
+        left = ", ".join(heads[fitting:])
+        note(f"not shown for want of room: {left}; --json has everything")
 
 
 def _cell(value: Any) -> Text:
