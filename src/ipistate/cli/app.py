@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 
@@ -134,8 +133,13 @@ def run() -> int:
         let_go(sys.stdout)
         return Exit.FINDINGS
     except OSError as error:
+        if isinstance(error.filename, str):
+            # A file that is read, and not the output.
+            note = f"{shown(error.filename)}: {error.strerror}"
+            click.echo(f"Error: {note}", err=True)
+            return Exit.REFUSED
         with suppress(OSError):
-            click.echo(f"Error: {_about(error)}", err=True)
+            click.echo(f"Error: cannot write the output: {error}", err=True)
         let_go(sys.stdout)
         let_go(sys.stderr)
         return Exit.REFUSED
@@ -144,10 +148,3 @@ def run() -> int:
         click.echo("Error: this is a fault of ipistate; please report it", err=True)
         return Exit.REFUSED
     return code
-
-
-def _about(error: OSError) -> str:
-    if error.filename is None:
-        return f"cannot write the output: {error}"
-    name = os.fsdecode(error.filename) if not isinstance(error.filename, int) else "-"
-    return f"{shown(name)}: {error.strerror or error}"

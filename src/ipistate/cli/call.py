@@ -8,6 +8,7 @@ import click
 
 from ipistate.cli.exits import LEGEND, Exit, refusing
 from ipistate.cli.files import read_file
+from ipistate.cli.imported import OWN_TOOLS
 from ipistate.cli.options import AS_JSON, STRICT, Tools
 from ipistate.cli.output_files import output_file
 from ipistate.cli.terminal import emit, emit_json, note
@@ -39,6 +40,7 @@ from ipistate.tools import ToolError, Transition, UnknownTool, call_tool
     metavar="FILE",
     help="Write the new world to this file, for the next call.",
 )
+@OWN_TOOLS
 @STRICT
 @AS_JSON
 def command(

@@ -6,7 +6,7 @@ import tomllib
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import click
 
@@ -23,17 +23,16 @@ MAX_BYTES: Final = 2**20
 def _configure(ctx: click.Context, _: click.Parameter, file: Path | None) -> None:
     if file is None:
         return
-    verb = ctx.command_path.split(" ")[1:]
-    table: object = _read(file)
-    for name in verb:
-        table = table.get(name, {}) if isinstance(table, dict) else {}
-    if not isinstance(table, dict):
-        raise RefusedInputError(f"{shown(str(file))}: {'.'.join(verb)} is no table")
-    given = cast("Mapping[str, Any]", table)
-    ctx.default_map = {**(ctx.default_map or {}), **_named(ctx, file, given)}
+    table = _read(file)
+    for name in ctx.command_path.split(" ")[1:]:
+        inner = table.get(name, {})
+        if not isinstance(inner, dict):
+            raise RefusedInputError(f"{shown(str(file))}: {name!r} is no table")
+        table = cast("dict[str, object]", inner)
+    ctx.default_map = {**(ctx.default_map or {}), **_named(ctx, file, table)}
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read(file: Path) -> dict[str, object]:
     with refusing(str(file)), file.open("rb") as opened:
         data = opened.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
@@ -46,7 +45,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _named(
-    ctx: click.Context, file: Path, table: Mapping[str, Any]
+    ctx: click.Context, file: Path, table: Mapping[str, object]
 ) -> dict[str, object]:
     options = _options(ctx.command)
     unknown = next((name for name in table if name not in options), None)
@@ -72,7 +71,9 @@ def _options(command: click.Command) -> dict[str, str]:
 
 def _value(value: object) -> object:
     # Dates and times are written as the command line has them.
-    return str(value) if not isinstance(value, bool | int | float | list) else value
+    if isinstance(value, list):
+        return [*map(_value, cast("list[object]", value))]
+    return value if isinstance(value, bool | int | float) else str(value)
 
 
 CONFIGURATION: Final = click.Option(

@@ -23,6 +23,7 @@ from ipistate.cli.files import (
     size_of,
     task_index,
 )
+from ipistate.cli.imported import NAMED_TOOLS, imported_table
 from ipistate.cli.output_files import check_writable, output_file
 from ipistate.cli.progress import reading
 from ipistate.cli.terminal import amount, emit, note
@@ -30,6 +31,7 @@ from ipistate.cli.texts import shown
 from ipistate.errors import SchemaError
 from ipistate.report import Here, Processes, ReportLine, Source, write
 from ipistate.scoring import TaskIndex, with_injection, with_world
+from ipistate.tools import TOOLS
 
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     from ipistate.kernel import JsonObject
     from ipistate.report import Broken, Run, Worker
+    from ipistate.tools import Tool
 
 ALONE: Final = 4 * 2**20
 """Bytes of input up to which further processes would take longer to begin."""
@@ -52,6 +55,7 @@ _MOST_PROCESSES: Final = 8
     metavar="FILE",
     help="Task rows, for rollouts that were stored without their environment.",
 )
+@NAMED_TOOLS
 @click.option(
     "--title", default="Prompt injection: rollouts", help="The title of the page."
 )
@@ -73,6 +77,7 @@ def command(
     files: tuple[str, ...],
     output: str | None,
     tasks: str | None,
+    table: str | None,
     title: str,
     skip_broken: bool,
     processes: int | None,
@@ -99,7 +104,7 @@ def command(
     if output is None and not as_json:
         raise click.UsageError("say where the page goes with -o FILE, or give --json")
     check_one_stdin(*files, tasks)
-    if tasks not in {None, "-"}:
+    if tasks is not None and tasks != "-":
         # Each process reads them, and a pipe can be read once.
         tasks = str(rereadable(Path(tasks)))
     if output is not None:
@@ -110,7 +115,7 @@ def command(
         by_name,
         output,
         title=title,
-        workers=_workers(files, tasks, processes),
+        workers=_workers(files, tasks, processes, table),
         on_broken=_skip if skip_broken else _refusal(by_name),
     )
     if output is not None:
@@ -183,21 +188,29 @@ def _names(files: tuple[str, ...]) -> list[str]:
 
 
 def _workers(
-    files: tuple[str, ...], tasks: str | None, processes: int | None
+    files: tuple[str, ...],
+    tasks: str | None,
+    processes: int | None,
+    table: str | None,
 ) -> AbstractContextManager[Worker]:
-    make_complete = partial(_completing, tasks)
+    make_complete, make_tools = partial(_completing, tasks), partial(_tools, table)
     size = size_of(*files)
     small = size is not None and size <= ALONE
     count = processes or min(_MOST_PROCESSES, os.cpu_count() or 1)
     # Standard input can be read once, and small files are read sooner than processes begin.
     if count == 1 or tasks == "-" or (small and processes is None):
-        return nullcontext(Here(make_complete))
+        return nullcontext(Here(make_complete, make_tools))
     make_complete()  # what is wrong with the task rows is said here, not in a process
-    return Processes(count, make_complete)
+    return Processes(count, make_complete, make_tools)
 
 
 def _completing(tasks: str | None) -> Callable[[JsonObject], JsonObject]:
     return partial(_completed, task_index(tasks))
+
+
+def _tools(table: str | None) -> Mapping[str, Tool]:
+    # By its name, since a table of the user's own need not survive a pickle.
+    return TOOLS if table is None else imported_table(table)
 
 
 def _completed(index: TaskIndex, row: JsonObject) -> JsonObject:
