@@ -40,11 +40,12 @@ class VerbGroup(click.Group):
             hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
             ctx.fail(f"No such command {name!r}.{hint}")
         if command is not None and not isinstance(command, click.Group):
-            _configurable(command)
+            configurable(command)
         return super().resolve_command(ctx, args)
 
 
-def _configurable(command: click.Command) -> None:
+def configurable(command: click.Command) -> None:
+    """Give a verb the option ``--config``, unless it has it."""
     if CONFIGURATION not in command.params:
         command.params.append(CONFIGURATION)
 
