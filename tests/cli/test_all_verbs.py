@@ -77,7 +77,18 @@ WRITERS: dict[str, list[str]] = {
 }
 """Verbs that write one file."""
 
-LONG = {"run", "report", "demo", "serve", "tasks generate", "checkpoint migrate"}
+NAMING = {**READERS, "report": WRITERS["report"], "secret": ["secret", "OUT"]}
+"""Verbs that name their files in what they say."""
+
+LONG = {
+    "secret",
+    "run",
+    "report",
+    "demo",
+    "serve",
+    "tasks generate",
+    "checkpoint migrate",
+}
 """Verbs that have a test of their own below, or make files and directories only."""
 
 
@@ -308,7 +319,7 @@ def test_b11_hostile_texts_are_escaped(
     ("verb", "place"),
     [
         (verb, place)
-        for verb, arguments in {**READERS, "report": WRITERS["report"]}.items()
+        for verb, arguments in NAMING.items()
         for place in (
             "WORLD",
             "OTHER",
@@ -328,7 +339,7 @@ def test_b11_hostile_file_names(
     name = inputs["WORLD"].with_name(HOSTILE)
     if exists:
         name.write_bytes(b'{"a": "no row of any kind"}\n')
-    arguments = {**READERS, "report": WRITERS["report"]}[verb]
+    arguments = NAMING[verb]
     named = {"OUT": "/dev/null", **names_of(inputs), place: str(name)}
     result = invoke(arguments, named)
 

@@ -227,3 +227,26 @@ def test_d4_a_verifier_and_effects(
     done = run("verify", tasks, "--effects", "--verifier", f"{own}:verdict")
 
     assert 2 == done.exit_code
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_d4_a_server_with_tools_of_ones_own(
+    run: Callable[..., Result],
+    own: str,
+    monkeypatch: pytest.MonkeyPatch,
+    strict: bool,
+) -> None:
+    """D4: serve hands the table on, and strict arguments are made from it."""
+    started: list[Any] = []
+    monkeypatch.setattr("ipistate.cli.serve.run", lambda *a, **_: started.append(a[0]))
+    more = ["--strict-arguments"] if strict else []
+    done = run("serve", "--tools", f"{own}:TABLE", *more)
+
+    assert 0 == done.exit_code, done.stderr
+    assert "shout" in started[0].tools
+    assert strict == (started[0].tools["shout"] is not own_tool(own))
+
+
+def own_tool(own: str) -> object:
+    """Return the tool of the module."""
+    return sys.modules[own].TABLE["shout"]
