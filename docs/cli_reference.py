@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ipistate.cli.app import cli
+from ipistate.cli.groups import configurable
 
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def contexts(
         for one in command.list_commands(context):
             below = command.get_command(context, one)
             if below is not None and not below.hidden:
+                if not isinstance(below, click.Group):
+                    configurable(below)
                 yield from contexts(below, one, context)
 
 

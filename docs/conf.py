@@ -34,7 +34,10 @@ nitpicky = True
 # Types of Python and of other packages: their manuals are not read, so that a build
 # needs no network.
 nitpick_ignore_regex = [
-    ("py:.*", r"(collections|typing|types|starlette|pathlib|hypothesis|aiohttp)\..*"),
+    (
+        "py:.*",
+        r"(asyncio|collections|typing|types|starlette|pathlib|hypothesis|aiohttp)\..*",
+    ),
     (
         "py:.*",
         r"(Any|Self|T|V|S|Mapping|Iterable|Iterator|Callable|Collection|SearchStrategy)",

@@ -46,7 +46,7 @@ EXAMPLES = Sybil([PythonCodeBlockParser(doctest_optionflags=ELLIPSIS), SkipParse
 
 # A code is the first argument of an error, of a problem, or of a finding.
 CODES = re.compile(
-    r'(?:Error|Problem|_Mismatch|refuse|refused|rule|_invalid)\(\s*"([a-z]\w+)"'
+    r'(?:Error|Problem|cls|_Mismatch|refuse|refused|rule|_invalid)\(\s*"([a-z]\w+)"'
     r'|\bcode(?:, message)? ?= ?"([a-z]\w+)"'
     r'|(?:yield|,) "(?:error|warning)", "([a-z]\w+)"'
 )

@@ -196,10 +196,10 @@ def test_interruption(
 ) -> None:
     """Ctrl-C ends with exit code 4 and one line."""
 
-    def interrupted(**_: Any) -> NoReturn:
+    def interrupted(*_: Any, **__: Any) -> NoReturn:
         raise error
 
-    monkeypatch.setattr(app.cli, "main", interrupted)
+    monkeypatch.setattr(click.Group, "main", interrupted)
 
     assert app.run() == Exit.INTERRUPTED
     assert capsys.readouterr().err == "ipistate: interrupted\n"

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ipistate.cli.terminal import amount, plain, stdout_console, table
+from ipistate.cli.terminal import amount, stdout_console, table
+from ipistate.cli.texts import plain
 
 
 @pytest.mark.parametrize(

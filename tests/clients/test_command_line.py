@@ -19,6 +19,10 @@ from click.testing import CliRunner, Result
 from ipistate.cli import deployment as cli_deployment
 from ipistate.cli.app import cli
 from ipistate.clients.coordinator import Coordinator
+from ipistate.kernel import Environment
+from ipistate.protocol import EncodedStates, EpisodeId, SessionRecord
+from ipistate.sessions import EnvironmentCodec
+from ipistate.storage import CheckpointDirectory, StopFlag
 
 
 if TYPE_CHECKING:
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
 
 TOKEN = "a-token"
+EMPTY = Environment.from_json(b"{}")
 ARGUMENTS = {
     "status": [],
     "prepare": ["c-1"],
@@ -357,6 +362,172 @@ def test_failed_restore_tells_its_clean_up(
     ]
 
 
+def only(deployment: Deployment, *keys: str) -> None:
+    """Let all participants restore these attempts, whatever they are asked for."""
+    reply = {"phase": "restored", "source_checkpoint_id": "s", "restored": [*keys]}
+    for peer in deployment.peers.values():
+        peer.answers("restore", reply)
+
+
+def test_d2_missing_episodes_are_named_and_refused(
+    run: Callable[..., Result], deployment: Deployment
+) -> None:
+    """D2: exit 1 and their names; all is freed, forgotten and reopened."""
+    only(deployment, "a-a1")
+    result = run("restore", "r-1", "/d", "-e", "a", "-e", "b-a2")
+    stages = [stage[0] for stage in deployment.called() if stage[0] != "status"]
+
+    assert (1, "missing: b-a2\n") == (result.exit_code, result.stdout)
+    assert "b-a2: nothing was restored" in result.stderr
+    assert "--allow-missing" in result.stderr
+    assert ["restore", "retire", "forget", "resume"] == [*dict.fromkeys(stages)]
+
+
+def test_d2_missing_episodes_as_json(
+    run: Callable[..., Result], deployment: Deployment
+) -> None:
+    """D2: the document names them, too."""
+    only(deployment, "a-a1")
+    asked = ("restore", "r-1", "/d", "-e", "a", "-e", "b", "--json")
+    refused = json.loads(run(*asked).stdout)
+    allowed = json.loads(run(*asked, "--allow-missing").stdout)
+
+    assert (False, ["b"]) == (refused["ok"], refused["missing"])
+    assert (True, ["b"], ["a-a1"]) == (
+        allowed["ok"],
+        allowed["missing"],
+        allowed["episodes"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        ("checkpoint_conflict", "end it with resume"),
+        ("stale_checkpoint", "take another one"),
+        ("stale_attempt", "checkpoint forget"),
+    ],
+)
+def test_d2_refused_restores_say_what_to_do(
+    run: Callable[..., Result], deployment: Deployment, code: str, advice: str
+) -> None:
+    """D2: nothing is retired in silence, and a note has the remedy."""
+    for peer in deployment.peers.values():
+        peer.refuses("restore", code)
+    result = run("restore", "r-1", "/d", "-e", "a")
+    stages = {stage[0] for stage in deployment.called()}
+
+    assert 1 == result.exit_code
+    assert advice in result.stderr
+    assert {"status", "restore"} == stages
+
+
+def steps(deployment: Deployment) -> list[str]:
+    """Return the operations that were asked for, each once, without the status."""
+    called = [stage[0] for stage in deployment.called()]
+    return [*dict.fromkeys(one for one in called if one != "status")]
+
+
+@pytest.mark.parametrize("scope", [("-e", "a", "-e", "b-a2"), ("--everything",)])
+def test_d9_take_is_prepare_commit_and_resume(
+    run: Callable[..., Result], deployment: Deployment, scope: tuple[str, ...]
+) -> None:
+    """D9: one verb takes a checkpoint, of some episodes or of all."""
+    result = run("take", "c-1", "/d", *scope, "--json")
+    document = json.loads(result.stdout)
+    bodies = dict(deployment.peers["ipi"].bodies)
+    named = None if "-e" not in scope else ["a", "b-a2"]
+
+    assert (0, True) == (result.exit_code, document["ok"]), result.stderr
+    assert ["prepare", "commit", "resume"] == steps(deployment)
+    assert named == document["scope"]
+    assert "/d" == bodies["commit"]["checkpoint_dir"]
+
+
+def test_d9_take_of_an_unready_deployment(
+    run: Callable[..., Result], deployment: Deployment
+) -> None:
+    """D9: nothing is written, blockers are listed, and all are resumed."""
+    unready(deployment)
+    result = run("take", "c-1", "/d", "--everything")
+
+    assert 1 == result.exit_code
+    assert "blockers: ipi-3" in result.stdout
+    assert ["prepare", "resume"] == steps(deployment)
+
+
+@pytest.mark.parametrize("operation", ["prepare", "commit", "resume"])
+def test_d9_take_that_fails_resumes(
+    run: Callable[..., Result], deployment: Deployment, operation: str
+) -> None:
+    """D9: whatever fails, the participants are resumed, and exit code 1 tells."""
+    deployment.peers["ipi"].refuses(operation)
+    result = run("take", "c-1", "/d", "--everything", "--json")
+    document = json.loads(result.stdout)
+    told = document["failures"] + document["clean_up"]
+
+    assert (1, False) == (result.exit_code, document["ok"])
+    assert [operation] == [one["operation"] for one in told]
+    assert "resume" == steps(deployment)[-1]
+
+
+def test_d9_interrupted_take_resumes(
+    run: Callable[..., Result], deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D9: Ctrl-C while it writes leaves nobody closed."""
+
+    async def interrupted(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Coordinator, "commit", interrupted)
+    result = run("take", "c-1", "/d", "--everything")
+
+    assert 4 == result.exit_code
+    assert ["prepare", "resume"] == steps(deployment)
+
+
+def test_d9_restore_of_everything(
+    run: Callable[..., Result], deployment: Deployment, tmp_path: Path
+) -> None:
+    """D9: the episodes are those of the directory, each once."""
+    episodes = [EpisodeId("a"), EpisodeId("b", 2), EpisodeId("a")]
+    records = [SessionRecord(one, f"s{n}", EMPTY) for n, one in enumerate(episodes)]
+    lines = EncodedStates(EnvironmentCodec()).lines(records)
+    CheckpointDirectory(tmp_path / "d", "ipi").write("c-1", lines, StopFlag())
+    result = run("restore", "r-1", str(tmp_path / "d"), "--everything")
+    body = dict(deployment.peers["ipi"].bodies)["restore"]
+
+    assert 0 == result.exit_code, result.stderr
+    assert [("a", 0), ("b", 2)] == [
+        (one["rollout_id"], one["attempt"]) for one in body["episode_ids"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (("--everything", "-e", "a"), 2, "--everything names no episodes"),
+        ((), 2, "name the episodes"),
+        (("--everything",), 3, "no checkpoint here"),
+    ],
+)
+def test_d9_what_is_restored_is_said(
+    run: Callable[..., Result],
+    deployment: Deployment,
+    tmp_path: Path,
+    options: tuple[str, ...],
+    code: int,
+    said: str,
+) -> None:
+    """D9: by names or everything, and everything needs a directory that is here."""
+    result = run("restore", "r-1", str(tmp_path / "none"), *options)
+
+    assert code == result.exit_code
+    assert said in result.stderr
+    assert [] == steps(deployment)
+
+
 def test_seconds_are_the_deadline(
     run: Callable[..., Result], deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -379,5 +550,5 @@ def test_interruption(
     monkeypatch.setattr(Coordinator, "prepare", interrupted)
     result = run("prepare", "c-1")
 
-    assert (1, "") == (result.exit_code, result.stdout.strip())
+    assert (4, "") == (result.exit_code, result.stdout.strip())
     assert "'ipistate checkpoint resume ID' ends it" in result.stderr

@@ -17,6 +17,7 @@ from ipistate.clients.discovery import discover_urls
 from ipistate.clients.http import JSON, Bounds, HttpAnswer, HttpClient
 from ipistate.coordination import (
     DiscoveryError,
+    MissingEpisodesError,
     OperationFailedError,
     RestoreFailedError,
 )
@@ -220,6 +221,100 @@ async def test_restore_that_fails_at_one_server(stage: Stage, tmp_path: Path) ->
         caught.value.clean_up,
     )
     assert {"idle"} == {one.reply.phase for one in (await fresh.status()).answers}
+
+
+async def test_d2_missing_episodes_are_refused(stage: Stage, tmp_path: Path) -> None:
+    """D2: they are named, nothing stays, and the corrected list is restored and served."""
+    first = await stage.start()
+    cookies = await stage.seed("east", "r-1")
+    known, unknown = EpisodeId("r-1"), EpisodeId("r-99", 2)
+    await first.prepare("step-1", soon())
+    await first.commit("step-1", soon(), tmp_path, [known])
+    fresh = await stage.start()
+    with pytest.raises(MissingEpisodesError) as caught:
+        await fresh.restore("restore-1", soon(), tmp_path, [known, unknown])
+    statuses = [one.reply for one in (await fresh.status()).answers]
+
+    assert (((unknown,), ()), "missing_episodes") == (
+        (caught.value.episodes, caught.value.clean_up),
+        caught.value.code,
+    )
+    assert "r-99-a2" in caught.value.message
+    assert [("idle", 0, 0)] * 2 == [
+        (one.phase, one.report.counts["sessions"], one.retired_rollouts)
+        for one in statuses
+    ]
+
+    await fresh.restore("restore-2", soon(), tmp_path, [known])
+    await fresh.resume("restore-2", soon())
+    reply, _ = await stage.post(
+        "east", "/get_patient_record", {"patient_id": "P-7"}, cookies
+    )
+
+    assert "R. Osei" in reply
+
+
+async def test_d2_missing_episodes_can_be_allowed(stage: Stage, tmp_path: Path) -> None:
+    """D2: with the option the others go on, and the result names what is missing."""
+    first = await stage.start()
+    await stage.seed("east", "r-1")
+    known, unknown = EpisodeId("r-1"), EpisodeId("r-99")
+    await first.prepare("step-1", soon())
+    await first.commit("step-1", soon(), tmp_path, [known])
+    fresh = await stage.start()
+    done = await fresh.restore(
+        "restore-1", soon(), tmp_path, [known, unknown], allow_missing=True
+    )
+
+    assert ((EpisodeId("r-1", 1),), (unknown,)) == (
+        done.episodes,
+        done.missing([known, unknown]),
+    )
+
+
+async def test_d2_a_restore_that_all_refuse_changes_nothing(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """D2: the same id with another list is a conflict, and what is restored stays."""
+    first = await stage.start()
+    cookies = await stage.seed("east", "r-1")
+    await stage.seed("east", "r-2")
+    known, other = EpisodeId("r-1"), EpisodeId("r-2")
+    await first.prepare("step-1", soon())
+    await first.commit("step-1", soon(), tmp_path, [known, other])
+    fresh = await stage.start()
+    await fresh.restore("restore-1", soon(), tmp_path, [known])
+    with pytest.raises(RestoreFailedError) as caught:
+        await fresh.restore("restore-1", soon(), tmp_path, [known, other])
+    before = [one.reply.phase for one in (await fresh.status()).answers]
+    await fresh.resume("restore-1", soon())
+    await stage.post("east", "/get_patient_record", {"patient_id": "P-7"}, cookies)
+
+    assert {"checkpoint_conflict"} == caught.value.codes
+    assert ["restored"] * 2 == before
+
+
+async def test_d2_a_restore_of_retired_attempts_says_what_to_do(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """D2: it is refused and names them; after a forget it works."""
+    first = await stage.start()
+    cookies = await stage.seed("east", "r-1")
+    known = EpisodeId("r-1")
+    await first.prepare("step-1", soon())
+    await first.commit("step-1", soon(), tmp_path, [known])
+    fresh = await stage.start()
+    await fresh.retire("retire-1", soon(), [known.next_attempt])
+    with pytest.raises(RestoreFailedError) as caught:
+        await fresh.restore("restore-1", soon(), tmp_path, [known])
+    await fresh.forget("forget-1", soon(), ["r-1"])
+    await fresh.restore("restore-2", soon(), tmp_path, [known])
+    await fresh.resume("restore-2", soon())
+    await stage.post("east", "/get_patient_record", {"patient_id": "P-7"}, cookies)
+
+    assert {"stale_attempt"} == caught.value.codes
+    assert "r-1-a1" in caught.value.message
+    assert "forget" in caught.value.message
 
 
 async def test_retire_and_forget(stage: Stage) -> None:

@@ -16,6 +16,7 @@ from ipistate.coordination import plans
 from ipistate.coordination.failures import (
     Failure,
     FailureReason,
+    MissingEpisodesError,
     OperationFailedError,
     RestoreFailedError,
 )
@@ -35,7 +36,7 @@ from ipistate.coordination.plans import (
     next_attempts,
     patience,
 )
-from ipistate.coordination.replies import PreparedReport, PrepareReply
+from ipistate.coordination.replies import PreparedReport, PrepareReply, RestoreReply
 from ipistate.coordination.results import (
     ParticipantAnswer,
 )
@@ -46,6 +47,10 @@ from ipistate.protocol.operations import Call
 
 NOW = 1_000_000.0
 CALL = Call(checkpoint_id="c-1", deadline_ts=NOW + 10)
+CHANGED_NOTHING = (
+    *("unauthorized", "stale_checkpoint", "checkpoint_conflict", "invalid_phase"),
+    *("stale_attempt", "checkpoint_error", "invalid_checkpoint_state"),
+)
 
 participants = st.lists(
     st.builds(
@@ -81,12 +86,20 @@ def prepare_reply(phase: str) -> PrepareReply:
     return PrepareReply(phase=phase, report=report)
 
 
+def restore_reply(episodes: tuple[EpisodeId, ...]) -> RestoreReply:
+    """Return a reply to a restore that has installed these attempts."""
+    keys = tuple(sorted(one.capture_key for one in episodes))
+    return RestoreReply(phase="restored", source_checkpoint_id="s", restored=keys)
+
+
 @attrs.define
 class Script:
     """Who fails in which operation, and who is not prepared."""
 
     failing: frozenset[tuple[str, Participant]] = frozenset()
     unready: frozenset[Participant] = frozenset()
+    restored: tuple[EpisodeId, ...] = ()
+    code: str | None = None
     rounds: list[plans.Broadcast[Any]] = attrs.Factory(list)
     now: float = NOW
 
@@ -97,7 +110,12 @@ class Script:
         operation = asked.request.operation
         fails = [one for one in asked.stage if (operation, one) in self.failing]
         failures = [
-            Failure(server=one, operation=operation, reason=FailureReason.REFUSED)
+            Failure(
+                server=one,
+                operation=operation,
+                reason=FailureReason.REFUSED,
+                code=self.code,
+            )
             for one in fails
         ]
         answers = [
@@ -107,11 +125,15 @@ class Script:
         ]
         return PlanOutcome(answers=(*answers,), failures=(*failures,), now=self.now)
 
-    def reply(self, operation: str, participant: Participant) -> str | PrepareReply:
-        """Return a reply; only that to a prepare is looked into."""
+    def reply(
+        self, operation: str, participant: Participant
+    ) -> str | PrepareReply | RestoreReply:
+        """Return a reply; those to a prepare and a restore are looked into."""
         if operation == "prepare":
             ready = participant not in self.unready
             return prepare_reply("prepared" if ready else "preparing")
+        if operation == "restore":
+            return restore_reply(self.restored)
         return f"{operation} reply"
 
     def run(self, plan: Generator[Any, Any, Any]) -> Any:
@@ -285,7 +307,7 @@ def test_restore_is_everywhere_or_nowhere(
         expected += whole("retire", RETIRE, everybody) if named else []
         expected += whole("resume", RESUME, everybody)
     try:
-        script.run(plans.restore(everybody, CALL, "/d", named))
+        script.run(plans.restore(everybody, CALL, "/d", named, allow_missing=True))
     except RestoreFailedError as error:
         told = {(one.operation, one.server) for one in error.failures}
         undone = {(one.operation, one.server) for one in error.clean_up}
@@ -297,6 +319,73 @@ def test_restore_is_everywhere_or_nowhere(
     assert expected == script.asked()
 
 
+@given(st.data(), participants, episodes, st.booleans())
+def test_d2_missing_episodes_end_a_restore(
+    data: st.DataObject,
+    everybody: list[Participant],
+    named: list[EpisodeId],
+    allow_missing: bool,
+) -> None:
+    """D2: all is retired, forgotten and resumed, unless nothing is missing or it may."""
+    script = data.draw(scripts(everybody, "retire", "forget", "resume"))
+    script.restored = next_attempts(one for one in named if data.draw(st.booleans()))
+    missing = tuple(
+        one for one in dict.fromkeys(named) if one.next_attempt not in script.restored
+    )
+    plan = plans.restore(everybody, CALL, "/d", named, allow_missing=allow_missing)
+    expected = whole("restore", AT_ONCE, everybody)
+    if missing and not allow_missing:
+        expected += whole("retire", RETIRE, everybody)
+        expected += whole("forget", RETIRE, everybody)
+        expected += whole("resume", RESUME, everybody)
+        with pytest.raises(MissingEpisodesError) as caught:
+            script.run(plan)
+        told: set[object] = {
+            (one.operation, one.server) for one in caught.value.clean_up
+        }
+        assert missing == caught.value.episodes
+        assert told == script.failing
+    else:
+        assert missing == script.run(plan).missing(dict.fromkeys(named))
+    assert expected == script.asked()
+
+
+def test_d2_many_missing_episodes_are_named_in_part() -> None:
+    """D2: the message names ten of them, the error has them all."""
+    missing = [EpisodeId(f"r{number}") for number in range(25)]
+    error = MissingEpisodesError.of_episodes(missing, ())
+
+    assert "r9 and 15 more" in error.message
+    assert tuple(missing) == error.episodes
+
+
+@given(participants, episodes, st.sampled_from(CHANGED_NOTHING))
+def test_d2_a_restore_that_all_refuse_undoes_nothing(
+    everybody: list[Participant], named: list[EpisodeId], code: str
+) -> None:
+    """D2: an undo would retire what an earlier restore has installed."""
+    failing = frozenset(("restore", one) for one in everybody)
+    script = Script(failing=failing, code=code)
+    with pytest.raises(RestoreFailedError) as caught:
+        script.run(plans.restore(everybody, CALL, "/d", named, allow_missing=False))
+
+    assert whole("restore", AT_ONCE, everybody) == script.asked()
+    assert {code} == caught.value.codes
+
+
+@given(participants, episodes)
+def test_d2_a_restore_that_ran_out_of_time_is_undone(
+    everybody: list[Participant], named: list[EpisodeId]
+) -> None:
+    """D2: a participant that was late may have installed everything."""
+    failing = frozenset(("restore", one) for one in everybody)
+    script = Script(failing=failing, code="deadline_exceeded")
+    with pytest.raises(RestoreFailedError):
+        script.run(plans.restore(everybody, CALL, "/d", named, allow_missing=False))
+
+    assert len(script.asked()) > 1
+
+
 @given(participants, episodes, st.floats(NOW - 100, NOW + 100))
 def test_clean_up_has_the_restore_id_and_time(
     everybody: list[Participant], named: list[EpisodeId], deadline: float
@@ -305,7 +394,7 @@ def test_clean_up_has_the_restore_id_and_time(
     call = Call(checkpoint_id="c-1", deadline_ts=deadline)
     script = Script(failing=frozenset({("restore", everybody[0])}))
     with pytest.raises(RestoreFailedError):
-        script.run(plans.restore(everybody, call, "/d", named))
+        script.run(plans.restore(everybody, call, "/d", named, allow_missing=True))
     began, *undoing = [one.request for one in script.rounds]
 
     assert deadline == began.body["deadline_ts"]

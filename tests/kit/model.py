@@ -446,6 +446,9 @@ class Model:
             raise Refused(found.code)
         if self.sessions or self.inflight:
             raise Refused("checkpoint_error")
+        attempts = [r.episode_id.next_attempt for r in found.records]
+        if any(e.attempt <= self.marks.get(e.rollout_id, -1) for e in attempts):
+            raise Refused("stale_attempt")
         self.phase, self.checkpoint_id = "restored", body.checkpoint_id
         self.renew_lease(body)
         self.out.append(("install", {r.session_id: r.state for r in found.records}))

@@ -74,7 +74,7 @@ def main() -> None:
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     calls, seconds = os.open(sys.argv[1], flags, 0o666), float(sys.argv[2])
     opening: Any = lambda *given: Opened(policy_of(*given), calls, seconds)  # noqa: E731
-    setattr(policies, "policy_of", opening)  # noqa: B010 - what the verb calls
+    setattr(policies, "opened_policy", opening)  # noqa: B010 - what the verb calls
     sys.argv[1:] = sys.argv[3:]
     cli.main()
 

@@ -252,24 +252,44 @@ def test_a_session_that_is_seeded_while_it_is_freed_is_freed_again(
     assert 200 == shell.reply(call)[0]
 
 
-def test_a_retired_attempt_that_is_restored_is_still_retired(shell: Shell) -> None:
-    """Its session blocks the next checkpoint until the retire is repeated."""
-    shell.seed("s0", "r1")
-    shell.seed("s1", "r2")
+@pytest.mark.parametrize("retired", [{3}, {0, 14}, {*range(10)}, {*range(15)}])
+def test_d2_a_restore_of_retired_attempts_is_refused(
+    shell: Shell, retired: set[int]
+) -> None:
+    """D2: 409 names them, nothing is installed; once they are forgotten it works."""
+    scope = [f"r{number:02}" for number in range(15)]
+    for number, rollout in enumerate(scope):
+        shell.seed(f"s{number}", rollout)
     shell.committed()
     fresh = shell.crash()
-    fresh.retire("r1-a1")
-    call = fresh.restore(scope=["r1", "r2"])
+    named = [f"r{number:02}-a1" for number in sorted(retired)]
+    fresh.retire(*named)
+    call = fresh.restore(scope=scope)
     fresh.read()
-    assert ["r1-a1", "r2-a1"] == fresh.document(call)["restored"]
-    assert ["r1-a1"] == blockers(fresh)
+    detail = str(at(fresh.reply(call)[1], "error", "detail"))
 
-    again = fresh.retire("r1-a1", checkpoint_id="r1")
-    fresh.call("resume", "r1")
+    assert "stale_attempt" == fresh.code(call)
+    assert named[:10] == [one for one in named if one in detail]
+    assert (f"and {len(named) - 10} more" in detail) == (len(named) > 10)
+    assert ("idle", {}) == (fresh.phase, fresh.worlds)
 
-    assert 200 == fresh.reply(again)[0]
-    assert {"s1": "seeded"} == fresh.worlds
-    assert refused(fresh, "/tool", "s0")
+    fresh.forget(*(one.removesuffix("-a1") for one in named))
+    again = fresh.restore("r2", scope=scope)
+    fresh.read()
+
+    assert [f"{one}-a1" for one in scope] == fresh.document(again)["restored"]
+
+
+def test_d2_a_restore_of_an_attempt_after_the_retired_one(shell: Shell) -> None:
+    """D2: what ended before the restore does not keep the next attempt away."""
+    shell.seed("s", "r1")
+    shell.committed()
+    fresh = shell.crash()
+    fresh.retire("r1")
+    call = fresh.restore(scope=["r1"])
+    fresh.read()
+
+    assert ["r1-a1"] == fresh.document(call)["restored"]
 
 
 # -- when -------------------------------------------------------------------------

@@ -214,7 +214,7 @@ def test_a_line_without_end_is_refused(
     report: Callable[..., Result], stored: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file of one endless line is refused before it fills the memory."""
-    monkeypatch.setattr("ipistate.cli.report.LONGEST_LINE", 1000)
+    monkeypatch.setattr("ipistate.cli.files.LONGEST_LINE", 1000)
     result = report(stored, "-o", "r.html")
 
     assert 3 == result.exit_code

@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 __all__ = ["main"]
 
 USAGE: Final = 2
+INTERRUPTED: Final = 4
 
 
 def main() -> NoReturn:
@@ -28,4 +29,7 @@ def main() -> NoReturn:
             "install it with: pip install 'ipistate[cli]'\n"
         )
         sys.exit(USAGE)
+    except KeyboardInterrupt:
+        sys.stderr.write("ipistate: interrupted\n")
+        sys.exit(INTERRUPTED)
     sys.exit(app.run())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
+import traceback
 
 from contextlib import suppress
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -18,6 +18,9 @@ from ipistate.cli.exits import (
     MissingExtraError,
     UnusableVariableError,
 )
+from ipistate.cli.groups import HELP, RootGroup
+from ipistate.cli.streams import let_go, open_closed_streams
+from ipistate.cli.texts import shown
 from ipistate.errors import EnvironmentVariableError
 
 
@@ -52,7 +55,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
 )
 
 
-class LazyGroup(click.Group):
+class LazyGroup(RootGroup):
     """A group that knows its verbs' names and imports only the one that is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -91,8 +94,10 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])
 
 
-@click.group(cls=LazyGroup, epilog=LEGEND)
-@click.version_option(package_name="ipistate", prog_name="ipistate")
+@click.group(cls=LazyGroup, epilog=LEGEND, context_settings=HELP)
+@click.version_option(
+    None, "-V", "--version", package_name="ipistate", prog_name="ipistate"
+)
 def cli() -> None:
     """Session state for indirect-prompt-injection environments.
 
@@ -109,54 +114,37 @@ def cli() -> None:
         ipistate call get_patient_record --arguments '{"patient_id": "P-1"}' -e -
 
     Data goes to standard output, progress and messages to standard error. With --json
-    a verb writes one JSON document.
+    a verb writes one JSON document. Options may stand in a TOML file (--config).
     """
 
 
 def run() -> int:
     """Run the command line and return its exit code.
 
-    Output that cannot be written ends any verb, and is not mistaken for success.
+    Output that cannot be written ends any verb, and so does a fault of this program;
+    neither is mistaken for a success or a finding.
     """
-    _open_closed_streams()
+    open_closed_streams()
     try:
-        code = _run()
+        code: int = cli.main(prog_name="ipistate", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader of the output has gone, so a message would not be read.
-        _let_go(sys.stdout)
+        let_go(sys.stdout)
         return Exit.FINDINGS
     except OSError as error:
+        if isinstance(error.filename, str):
+            # A file that is read, and not the output.
+            note = f"{shown(error.filename)}: {error.strerror}"
+            click.echo(f"Error: {note}", err=True)
+            return Exit.REFUSED
         with suppress(OSError):
             click.echo(f"Error: cannot write the output: {error}", err=True)
-        _let_go(sys.stdout)
-        _let_go(sys.stderr)
+        let_go(sys.stdout)
+        let_go(sys.stderr)
+        return Exit.REFUSED
+    except Exception:  # noqa: BLE001 - Python's own exit code, 1, means findings here
+        traceback.print_exc()
+        click.echo("Error: this is a fault of ipistate; please report it", err=True)
         return Exit.REFUSED
     return code
-
-
-def _run() -> int:
-    try:
-        return cli.main(prog_name="ipistate", standalone_mode=False) or Exit.OK
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("ipistate: interrupted", err=True)
-        return Exit.INTERRUPTED
-
-
-def _open_closed_streams() -> None:
-    # Writing to a closed stream is to fail, and no other file is to get its number.
-    # So is reading from one. Notes that cannot be read are no failure.
-    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]
-        sys.stdin = os.fdopen(os.open(os.devnull, os.O_WRONLY))
-    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]
-        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
-    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
-        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
-
-
-def _let_go(stream: TextIO) -> None:
-    # The interpreter flushes its streams at the end, and must not fail again.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 import click
 
 from ipistate.cli.exits import LEGEND, Exit, refusing
 from ipistate.cli.files import read_file
+from ipistate.cli.imported import OWN_TOOLS
 from ipistate.cli.options import AS_JSON, STRICT, Tools
-from ipistate.cli.terminal import emit, note, one_line, plain
+from ipistate.cli.output_files import output_file
+from ipistate.cli.terminal import emit, emit_json, note
+from ipistate.cli.texts import plain
 from ipistate.kernel import Environment, JsonObject, decode, trusted_object
 from ipistate.tools import ToolError, Transition, UnknownTool, call_tool
 
@@ -37,6 +40,7 @@ from ipistate.tools import ToolError, Transition, UnknownTool, call_tool
     metavar="FILE",
     help="Write the new world to this file, for the next call.",
 )
+@OWN_TOOLS
 @STRICT
 @AS_JSON
 def command(
@@ -60,7 +64,8 @@ def command(
       ipistate call get_patient_record -e world.json -a '{"patient_id": "P-1"}' --json
     """
     with refusing("--arguments"):
-        given = decode(arguments)
+        # The bytes that were given, in whatever encoding the system has.
+        given = decode(os.fsencode(arguments))
     with refusing(environment):
         world = Environment.from_json(read_file(environment))
     done = call_tool(world, tool, given, tools=tools)
@@ -68,12 +73,12 @@ def command(
         emit(_document(done))
     else:
         click.echo(plain(done.output))
-        click.echo(done.environment.to_json())
+        emit_json(done.environment.to_json())
         if isinstance(done.error, UnknownTool) and done.error.suggestion is not None:
-            note(f"did you mean {one_line(done.error.suggestion)}?")
+            note(f"did you mean {done.error.suggestion}?")
     if output is not None:
-        with refusing(output):
-            Path(output).write_bytes(done.environment.to_json() + b"\n")
+        with output_file(output) as put:
+            put(done.environment.to_json() + b"\n")
     if done.error is not None:
         click.get_current_context().exit(Exit.FINDINGS)
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
+from ipistate.cli.groups import VerbGroup
 from ipistate.cli.options import AS_JSON, DIRECTORY, STRICT_LOGS, Tools
-from ipistate.cli.terminal import amount, emit, plain, stdout_console, table
+from ipistate.cli.terminal import amount, emit, stdout_console, table
+from ipistate.cli.texts import plain, shown
 from ipistate.protocol import SAFE_NAME
 from ipistate.sessions import RecordedCodec, SessionCodec
 from ipistate.storage import GYM, CheckedParticipant, check_participant, participants
@@ -21,15 +23,20 @@ if TYPE_CHECKING:
     from ipistate.sessions import RecordedSession
     from ipistate.storage import CheckpointDirectory
 
-DRIVING: Final = (
-    *("status", "prepare", "commit", "renew"),
-    *("resume", "restore", "retire", "forget"),
-)
-"""Verbs of ``ipistate.cli.coordinate``."""
+_STEPS: Final = "ipistate.cli.checkpoint_steps"
+_COORDINATE: Final = "ipistate.cli.coordinate"
 ELSEWHERE: Final = {
     "diff": "ipistate.cli.checkpoint_diff",
     "migrate": "ipistate.cli.migrate",
-    **dict.fromkeys(DRIVING, "ipistate.cli.coordinate"),
+    "take": _STEPS,
+    "status": _COORDINATE,
+    "prepare": _COORDINATE,
+    "commit": _STEPS,
+    "renew": _COORDINATE,
+    "resume": _COORDINATE,
+    "restore": _STEPS,
+    "retire": _COORDINATE,
+    "forget": _COORDINATE,
 }
 """Modules of the verbs that are not here."""
 
@@ -51,7 +58,7 @@ _INSTANCE_OPTION: Final = click.option(
 )
 
 
-class _Group(click.Group):
+class _Group(VerbGroup):
     """Imports the verbs that need an HTTP client only when they are asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -153,7 +160,8 @@ def participants_in(
         found = participants(root, kind, instance)
     if not found:
         wanted = f"{root / GYM}/{kind or '*'}/{instance or '*'}"
-        raise RefusedInputError(f"no participant at {wanted}: no checkpoint here")
+        message = f"no participant at {shown(wanted)}: no checkpoint here"
+        raise RefusedInputError(message)
     return found
 
 

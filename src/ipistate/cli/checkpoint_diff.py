@@ -12,7 +12,8 @@ from ipistate.cli.checkpoint import participants_in
 from ipistate.cli.diff import document, summary
 from ipistate.cli.exits import LEGEND, Exit, refusing
 from ipistate.cli.options import AS_JSON
-from ipistate.cli.terminal import amount, emit, note, one_line
+from ipistate.cli.terminal import amount, emit, note
+from ipistate.cli.texts import one_line
 from ipistate.kernel import JsonObject, trusted_array, trusted_object
 from ipistate.protocol import KIND
 from ipistate.sessions import RecordedCodec

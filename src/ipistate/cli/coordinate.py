@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,15 +17,17 @@ from ipistate.cli.deployment import (
 )
 from ipistate.cli.episode_options import some, with_episodes
 from ipistate.cli.exits import LEGEND
-from ipistate.cli.operation_table import OperationSummary, blocked, counted, keys
-from ipistate.cli.terminal import amount, note
+from ipistate.cli.operation_table import (
+    OperationSummary,
+    blocked,
+    counted,
+    prepared_summary,
+)
 
 
 if TYPE_CHECKING:
     from ipistate.clients import Coordinator
     from ipistate.protocol import EpisodeId
-
-_DIRECTORY: Final = click.argument("directory")
 
 
 @click.command(epilog=LEGEND)
@@ -70,77 +72,7 @@ def prepare(deployment: Deployment, checkpoint_id: str) -> None:
     """
 
     async def work(coordinator: Coordinator, deadline: float) -> OperationSummary:
-        prepared = await coordinator.prepare(checkpoint_id, deadline)
-        return OperationSummary(
-            answers=prepared.answers,
-            columns={
-                "phase": lambda reply: reply.phase,
-                "counts": lambda reply: counted(reply.report),
-                "readiness": lambda reply: blocked(reply.report),
-            },
-            members={
-                "blockers": keys(prepared.blockers),
-                "restarts": keys(prepared.restarts),
-            },
-            ok=prepared.ready,
-        )
-
-    drive(deployment, work)
-
-
-@click.command(epilog=LEGEND)
-@with_deployment
-@ID
-@_DIRECTORY
-@with_episodes
-@click.option(
-    "--everything",
-    is_flag=True,
-    help="Write all state, not that of some episodes; models refuse this.",
-)
-@SECONDS
-@WITHOUT_MODEL
-def commit(
-    deployment: Deployment,
-    *,
-    checkpoint_id: str,
-    directory: str,
-    episodes: tuple[EpisodeId, ...],
-    everything: bool,
-) -> None:
-    """Write the prepared checkpoint ID to DIRECTORY, a path of the participants.
-
-    Name every episode that will be continued: restored state of others is deleted.
-    Episodes that a participant cannot capture (restarts) are left out.
-
-    \b
-      ipistate checkpoint commit step-120 /ckpt/step-120 --episodes keys.txt \\
-        --url http://localhost:8000 --token-file token.txt --without-model
-    """
-    if everything and episodes:
-        raise click.UsageError("--everything names no episodes")
-    named = None if everything else some(episodes)
-
-    async def work(coordinator: Coordinator, deadline: float) -> OperationSummary:
-        restarts = (await coordinator.status()).restarts
-        left_out = [one for one in restarts if one in episodes]
-        if left_out:
-            note(f"left out, they have to start over: {', '.join(keys(left_out))}")
-        done = await coordinator.commit(
-            checkpoint_id, deadline, directory, named, restarts
-        )
-        return OperationSummary(
-            answers=done.answers,
-            columns={
-                "phase": lambda reply: reply.phase,
-                "written": lambda reply: amount(reply.manifest.record_count, "record"),
-            },
-            members={
-                "scope": None if done.scope is None else keys(done.scope),
-                "episodes": keys(done.episodes),
-                "staging_keys": done.staging_keys,
-            },
-        )
+        return prepared_summary(await coordinator.prepare(checkpoint_id, deadline))
 
     drive(deployment, work)
 
@@ -190,46 +122,6 @@ def resume(deployment: Deployment, checkpoint_id: str) -> None:
         )
 
     drive_reachable(deployment, work)
-
-
-@click.command(epilog=LEGEND)
-@with_deployment
-@ID
-@_DIRECTORY
-@with_episodes
-@SECONDS
-@WITHOUT_MODEL
-def restore(
-    deployment: Deployment,
-    checkpoint_id: str,
-    directory: str,
-    episodes: tuple[EpisodeId, ...],
-) -> None:
-    """Install DIRECTORY in fresh participants, under a new ID: everywhere or nowhere.
-
-    Name the episodes as they were checkpointed; each goes on as its next attempt,
-    after resume. If a participant fails, the others are freed and reopened.
-
-    \b
-      ipistate checkpoint restore restore-1 /ckpt/step-120 -e ipi-7 -e ipi-9-a1 \\
-        --url http://localhost:8000 --token-file token.txt --without-model
-    """
-    named = some(episodes)
-
-    async def work(coordinator: Coordinator, deadline: float) -> OperationSummary:
-        done = await coordinator.restore(checkpoint_id, deadline, directory, named)
-        return OperationSummary(
-            answers=done.answers,
-            columns={
-                "installed": lambda reply: (
-                    f"{amount(len(reply.restored), 'record')} of "
-                    f"{reply.source_checkpoint_id}"
-                )
-            },
-            members={"episodes": keys(done.episodes), "sources": sorted(done.sources)},
-        )
-
-    drive(deployment, work)
 
 
 @click.command(epilog=LEGEND)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 
 from contextlib import contextmanager
@@ -18,9 +17,10 @@ from ipistate.cli.demo_tables import show
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
 from ipistate.cli.files import read_tasks
 from ipistate.cli.interrupt import run_interruptibly
-from ipistate.cli.output_files import check_writable
+from ipistate.cli.output_files import check_writable, output_file
 from ipistate.cli.progress import bar
 from ipistate.cli.terminal import emit, note
+from ipistate.cli.texts import shown
 from ipistate.demo import (
     DemoRollout,
     Workplace,
@@ -37,7 +37,7 @@ from ipistate.kernel import encode, freeze
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Sequence
+    from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 
     from rich.progress import Progress
 
@@ -152,8 +152,8 @@ def command(
         report = _report(played, place, demo, steps)
         _tell(report, json_file)
         if results is not None:
-            with _writing(results):
-                shutil.copyfile(place.results, results)
+            with place.results.open("rb") as rows:
+                _write(results, rows)
     if not report.ok:
         click.get_current_context().exit(Exit.FINDINGS)
 
@@ -164,16 +164,15 @@ def _tell(report: AnyReport, json_file: str | None) -> None:
         return
     show(report)
     if json_file is not None:
-        with _writing(json_file):
-            text = encode(freeze(report.to_document()))
-            Path(json_file).write_bytes(text + b"\n")
+        text = encode(freeze(report.to_document()))
+        _write(json_file, [text + b"\n"])
 
 
-@contextmanager
-def _writing(name: str) -> Generator[None]:
-    with refusing(name):
-        yield
-    note(f"wrote {name}")
+def _write(name: str, lines: Iterable[bytes]) -> None:
+    with output_file(name) as put:
+        for line in lines:
+            put(line)
+    note(f"wrote {shown(name)}")
 
 
 def _planned(

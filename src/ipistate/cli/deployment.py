@@ -13,6 +13,7 @@ import click
 
 from ipistate.cli.exits import Exit, RefusedInputError
 from ipistate.cli.interrupt import run_interruptibly
+from ipistate.cli.operation_failures import summary_of
 from ipistate.cli.operation_table import OperationSummary
 from ipistate.cli.options import AS_JSON, token_options
 from ipistate.cli.terminal import note
@@ -23,7 +24,6 @@ from ipistate.coordination import (
     Failure,
     Kind,
     OperationFailedError,
-    RestoreFailedError,
     ServerAddress,
 )
 from ipistate.errors import SchemaError
@@ -88,6 +88,10 @@ class Deployment:
     seconds: float
     required: tuple[Kind, ...]
     as_json: bool
+
+    def deadline(self) -> float:
+        """Return the deadline of a call that is made now."""
+        return time.time() + self.seconds
 
     async def all_participants(self) -> tuple[Participant, ...]:
         """Find every participant.
@@ -201,10 +205,9 @@ async def _worked(
 ) -> OperationSummary:
     coordinator = Coordinator(found, deployment.client, watch=_Progress())
     try:
-        return await work(coordinator, time.time() + deployment.seconds)
+        return await work(coordinator, deployment.deadline())
     except OperationFailedError as error:
-        undone = error.clean_up if isinstance(error, RestoreFailedError) else ()
-        return OperationSummary(ok=False, failures=error.failures, clean_up=undone)
+        return summary_of(error)
 
 
 def _show(

@@ -10,7 +10,8 @@ import click
 from ipistate.cli.exits import LEGEND, Exit, refusing
 from ipistate.cli.files import check_one_stdin, read_file
 from ipistate.cli.options import AS_JSON
-from ipistate.cli.terminal import amount, emit, one_line
+from ipistate.cli.terminal import amount, emit
+from ipistate.cli.texts import one_line
 from ipistate.errors import json_path
 from ipistate.kernel import (
     Diff,

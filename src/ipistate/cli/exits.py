@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import click
 
+from ipistate.cli.texts import one_line, shown
 from ipistate.errors import IpiStateError
 
 
@@ -36,6 +37,10 @@ class RefusedInputError(click.ClickException):
 
     exit_code: ClassVar[int] = Exit.REFUSED
 
+    def __init__(self, message: str, advice: str = "") -> None:
+        """Say in one line what is wrong, and below it what to do."""
+        super().__init__(f"{one_line(message)}\n{advice}".rstrip())
+
 
 class UnusableVariableError(click.ClickException):
     """A variable of the environment cannot be used: exit code 2."""
@@ -52,11 +57,6 @@ class MissingExtraError(click.UsageError):
             f"'{verb}' needs the module {module!r}; "
             f"install it with: pip install 'ipistate[{extra}]'"
         )
-
-
-def shown(source: str) -> str:
-    """Name an input as messages do."""
-    return "standard input" if source == "-" else source
 
 
 @contextmanager

@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 
 from contextlib import nullcontext, suppress
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TypeVar
 
 import click
 
-from ipistate.cli.exits import RefusedInputError, refusing, shown
+from ipistate.cli.exits import RefusedInputError, refusing
 from ipistate.cli.terminal import amount
+from ipistate.cli.texts import shown
 from ipistate.scoring import Task, TaskIndex
+from ipistate.storage import LONGEST_LINE, bounded_lines
 
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 T = TypeVar("T")
+
+MOST_COPIED: Final = 8 * 2**30
+"""Bytes of a pipe that are kept in a file, to be read more than once."""
 
 
 class FileLine(NamedTuple):
@@ -30,14 +35,45 @@ class FileLine(NamedTuple):
     text: bytes
 
 
-def read_file(name: str) -> bytes:
+def read_file(name: str, *, most: int = LONGEST_LINE) -> bytes:
     """Read a file, or standard input if its name is ``-``.
 
+    Args:
+        name: The file, or ``-``.
+        most: Bytes beyond which it is taken to be something else, or to have no end.
+
     Raises:
-        RefusedInputError: It cannot be read.
+        RefusedInputError: It cannot be read, or is too long.
     """
+    with refusing(name), _opened(name) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise RefusedInputError(f"{shown(name)}: longer than {most} bytes")
+    return data
+
+
+def rereadable(path: Path) -> Path:
+    """Return a file that can be read again: this one, or a copy of what a pipe gives.
+
+    The copy is removed when the verb ends.
+
+    Raises:
+        RefusedInputError: It is not JSON Lines, or cannot be read or kept.
+    """
+    name = str(path)
     with refusing(name):
-        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        if not path.exists() or path.is_file() or path.is_dir():
+            return path
+        copy = NamedTemporaryFile(prefix="ipistate-", suffix=".jsonl")  # noqa: SIM115
+        click.get_current_context().call_on_close(copy.close)
+        with path.open("rb") as file:
+            for line in bounded_lines(file, LONGEST_LINE):
+                copy.write(line)
+                if copy.tell() > MOST_COPIED:
+                    message = f"a pipe with more than {MOST_COPIED} bytes; use a file"
+                    raise RefusedInputError(f"{shown(name)}: {message}")
+        copy.flush()
+    return Path(copy.name)
 
 
 def check_one_stdin(*names: str | None) -> None:
@@ -58,25 +94,29 @@ def size_of(*names: str) -> int | None:
     return None
 
 
-def numbered_lines(name: str, *, longest: int = -1) -> Iterator[FileLine]:
-    """Read the lines of a JSON Lines file one by one, empty ones left out.
-
-    Args:
-        name: The file, or ``-``.
-        longest: Bytes that a line may have; without it, any number.
+def lines_of(name: str) -> Iterator[bytes]:
+    """Read every line of a JSON Lines file, without its end, in bounded memory.
 
     Raises:
-        RefusedInputError: The file cannot be read, has no lines, or one is too long.
+        RefusedInputError: The file cannot be read, is of another form, or a line is too
+            long.
+    """
+    with refusing(name), _opened(name) as file:
+        for line in bounded_lines(file, LONGEST_LINE):
+            yield line.removesuffix(b"\n")
+
+
+def numbered_lines(name: str) -> Iterator[FileLine]:
+    """Read the lines of a JSON Lines file one by one, empty ones left out.
+
+    Raises:
+        RefusedInputError: As ``lines_of``, or the file has no rows.
     """
     found = False
-    with refusing(name), _opened(name) as file:
-        for number, line in enumerate(iter(partial(file.readline, longest), b""), 1):
-            if len(line) == longest and not line.endswith(b"\n"):
-                message = f"longer than {longest} bytes: this is no JSON Lines file"
-                raise RefusedInputError(f"{shown(name)}, line {number}: {message}")
-            if line.strip():
-                found = True
-                yield FileLine(number, line.removesuffix(b"\n"))
+    for number, line in enumerate(lines_of(name), 1):
+        if line.strip():
+            found = True
+            yield FileLine(number, line)
     if not found:
         raise RefusedInputError(f"{shown(name)}: the file has no rows")
 

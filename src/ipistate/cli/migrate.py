@@ -11,7 +11,8 @@ import click
 from ipistate.cli.checkpoint import participants_in
 from ipistate.cli.exits import LEGEND, RefusedInputError, refusing
 from ipistate.cli.options import AS_JSON, DIRECTORY, STRICT_LOGS, Tools
-from ipistate.cli.terminal import amount, emit, note, plain
+from ipistate.cli.terminal import amount, emit, note
+from ipistate.cli.texts import plain
 from ipistate.sessions import SessionCodec, WorldCodec
 from ipistate.storage import MigratingParticipant, NewCheckpoint
 

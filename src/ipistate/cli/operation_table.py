@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from ipistate.cli.terminal import emit, plain, stdout_console, table
+from ipistate.cli.terminal import amount, emit, stdout_console, table
+from ipistate.cli.texts import plain
 from ipistate.coordination import Participant
 from ipistate.kernel import unstructure
 
@@ -17,10 +18,16 @@ from ipistate.kernel import unstructure
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ipistate.coordination import Failure, ParticipantAnswer, PreparedReport
+    from ipistate.coordination import (
+        Committed,
+        Failure,
+        ParticipantAnswer,
+        Prepared,
+        PreparedReport,
+    )
     from ipistate.protocol import EpisodeId
 
-LISTED: Final = ("blockers", "restarts")
+LISTED: Final = ("blockers", "restarts", "missing")
 """Members that are shown below the table."""
 
 
@@ -101,3 +108,36 @@ def blocked(report: PreparedReport) -> str:
     listed = ", ".join(report.blockers) or "requests in flight"
     more = report.blocker_count - len(report.blockers)
     return f"waits for {listed}" + (f" and {more} more" if more > 0 else "")
+
+
+def prepared_summary(prepared: Prepared) -> OperationSummary:
+    """Summarise a prepare; it is not ok if a participant is not ready."""
+    return OperationSummary(
+        answers=prepared.answers,
+        columns={
+            "phase": lambda reply: reply.phase,
+            "counts": lambda reply: counted(reply.report),
+            "readiness": lambda reply: blocked(reply.report),
+        },
+        members={
+            "blockers": keys(prepared.blockers),
+            "restarts": keys(prepared.restarts),
+        },
+        ok=prepared.ready,
+    )
+
+
+def committed_summary(done: Committed) -> OperationSummary:
+    """Summarise what a commit has written."""
+    return OperationSummary(
+        answers=done.answers,
+        columns={
+            "phase": lambda reply: reply.phase,
+            "written": lambda reply: amount(reply.manifest.record_count, "record"),
+        },
+        members={
+            "scope": None if done.scope is None else keys(done.scope),
+            "episodes": keys(done.episodes),
+            "staging_keys": done.staging_keys,
+        },
+    )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 import click
 
 from ipistate.cli.exits import MissingExtraError
-from ipistate.tools import TOOLS
+from ipistate.cli.imported import chosen_tools
 
 
 if TYPE_CHECKING:
@@ -70,11 +70,11 @@ def token_options(whose: str) -> Callable[[F], F]:
 
 
 def _tools(ctx: click.Context, param: click.Parameter, value: object) -> Tools:
-    return strict_tools(ctx, param.opts[0]) if value else TOOLS
+    return strict_tools(ctx, param.opts[0]) if value else chosen_tools(ctx)
 
 
 def strict_tools(ctx: click.Context, option: str) -> Tools:
-    """Return the tools that refuse what their schemas do not allow.
+    """Return the chosen tools such that they refuse what their schemas do not allow.
 
     Raises:
         MissingExtraError: They need a module that is not installed.
@@ -87,7 +87,7 @@ def strict_tools(ctx: click.Context, option: str) -> Tools:
             raise
         verb = ctx.command_path.partition(" ")[2]
         raise MissingExtraError(f"{verb} {option}", name, "strict") from error
-    tools: Tools = module.strict()
+    tools: Tools = module.strict(chosen_tools(ctx))
     return tools
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ipistate.cli.exits import RefusedInputError, refusing
+from ipistate.cli.texts import shown
 from ipistate.storage import AtomicFile
 
 
@@ -28,17 +29,19 @@ def check_writable(name: str) -> None:
         exists = file.exists()
         usable = not file.is_dir() if exists else file.parent.is_dir()
     if not usable or not os.access(file if exists else file.parent, os.W_OK):
-        raise RefusedInputError(f"{name}: no file can be written here")
+        raise RefusedInputError(f"{shown(name)}: no file can be written here")
 
 
 def check_new(name: str) -> None:
-    """Find out before the work that a file is there already.
+    """Find out before the work that a file is there already; pipes may be.
 
     Raises:
         RefusedInputError: It exists.
     """
-    if Path(name).exists():
-        raise RefusedInputError(f"{name}: exists already; --force writes it anew")
+    if Path(name).is_file():
+        raise RefusedInputError(
+            f"{shown(name)}: exists already; --force writes it anew"
+        )
 
 
 @contextmanager

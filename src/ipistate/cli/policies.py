@@ -18,8 +18,9 @@ from ipistate.cli.exits import (
     UnusableVariableError,
     refusing,
 )
-from ipistate.cli.files import read_rows
+from ipistate.cli.files import read_rows, rereadable
 from ipistate.cli.options import FILE, FiniteRange
+from ipistate.cli.own_policy import PolicyName, opened_policy
 from ipistate.clients import check_environment
 from ipistate.errors import EnvironmentVariableError, SchemaError
 from ipistate.kernel import EMPTY_OBJECT, JsonObject
@@ -34,7 +35,6 @@ from ipistate.policies import (
     Sampling,
     Scripts,
     api_key,
-    policy_of,
 )
 from ipistate.scoring import Trajectories, by_row
 
@@ -103,7 +103,8 @@ class Chosen:
             several = repeats if self.name == "random" else 1
             seeds = range(self.seed, self.seed + several)
             made = [
-                policy_of(self.name, attrs.evolve(options, seed=seed)) for seed in seeds
+                opened_policy(self.name, attrs.evolve(options, seed=seed))
+                for seed in seeds
             ]
             yield [await stack.enter_async_context(one) for one in made]
 
@@ -122,10 +123,12 @@ def with_policy(function: Callable[..., None]) -> Callable[..., None]:
 
     @click.option(
         "--policy",
-        type=click.Choice(list(POLICIES)),
+        metavar=f"[{'|'.join(POLICIES)}|MODULE:NAME]",
+        type=PolicyName(),
         required=True,
         help="The policy of the agent: careful and gullible play reference trajectories, "
-        "random calls tools at random, openai asks a model.",
+        "random calls tools at random, openai asks a model. MODULE:NAME is one of your "
+        "own, or what makes it.",
     )
     @click.option(
         "--trajectories",
@@ -236,6 +239,8 @@ def with_policy(function: Callable[..., None]) -> Callable[..., None]:
                 concurrency=model_concurrency,
                 reasoning_as=send_reasoning_as,
             )
+        if trajectories is not None:
+            trajectories = rereadable(trajectories)
         chosen = Chosen(
             name=policy, seed=seed, trajectories=trajectories, endpoint=endpoint
         )

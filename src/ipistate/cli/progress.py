@@ -16,7 +16,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from ipistate.cli.terminal import one_line, stderr_console
+from ipistate.cli.terminal import stderr_console
+from ipistate.cli.texts import one_line
 
 
 if TYPE_CHECKING:

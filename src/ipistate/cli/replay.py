@@ -14,12 +14,12 @@ from ipistate.cli.files import (
     task_index,
     tasks_hint,
 )
+from ipistate.cli.imported import OWN_TOOLS, chosen_tools
 from ipistate.cli.options import AS_JSON, strict_tools
 from ipistate.cli.progress import reading
 from ipistate.cli.terminal import amount, emit, note
 from ipistate.kernel import JsonObject, trusted_array, trusted_object
 from ipistate.scoring import Replayed, ReplayTotals, replay_rollout
-from ipistate.tools import TOOLS
 
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ _AFTER: Final = 80
     metavar="FILE",
     help="Task rows, for rollouts that were stored without their environment.",
 )
+@OWN_TOOLS
 @click.option(
     "--strict",
     is_flag=True,
@@ -74,7 +75,7 @@ def command(
     """
     check_one_stdin(file, tasks)
     index, totals = task_index(tasks), ReplayTotals()
-    tools = strict_tools(ctx, "--strict") if strict else TOOLS
+    tools = strict_tools(ctx, "--strict") if strict else chosen_tools(ctx)
     written = Replayed.to_document_with_changes if diff else Replayed.to_document
     told = _told_with_changes if diff else _told
     documents: list[JsonObject] = []

@@ -15,31 +15,33 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ipistate.cli.exits import LEGEND, RefusedInputError, refusing, shown
+from ipistate.cli.exits import LEGEND, RefusedInputError, refusing
 from ipistate.cli.files import (
     check_one_stdin,
     numbered_lines,
+    rereadable,
     size_of,
     task_index,
 )
+from ipistate.cli.imported import NAMED_TOOLS, imported_table
 from ipistate.cli.output_files import check_writable, output_file
 from ipistate.cli.progress import reading
 from ipistate.cli.terminal import amount, emit, note
+from ipistate.cli.texts import shown
 from ipistate.errors import SchemaError
 from ipistate.report import Here, Processes, ReportLine, Source, write
 from ipistate.scoring import TaskIndex, with_injection, with_world
+from ipistate.tools import TOOLS
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from ipistate.cli.files import FileLine
     from ipistate.kernel import JsonObject
     from ipistate.report import Broken, Run, Worker
+    from ipistate.tools import Tool
 
-LONGEST_LINE: Final = 256 * 2**20
-"""Bytes of a line beyond which a file is taken to be something else."""
 ALONE: Final = 4 * 2**20
 """Bytes of input up to which further processes would take longer to begin."""
 _MOST_PROCESSES: Final = 8
@@ -53,6 +55,7 @@ _MOST_PROCESSES: Final = 8
     metavar="FILE",
     help="Task rows, for rollouts that were stored without their environment.",
 )
+@NAMED_TOOLS
 @click.option(
     "--title", default="Prompt injection: rollouts", help="The title of the page."
 )
@@ -74,6 +77,7 @@ def command(
     files: tuple[str, ...],
     output: str | None,
     tasks: str | None,
+    table: str | None,
     title: str,
     skip_broken: bool,
     processes: int | None,
@@ -100,6 +104,9 @@ def command(
     if output is None and not as_json:
         raise click.UsageError("say where the page goes with -o FILE, or give --json")
     check_one_stdin(*files, tasks)
+    if tasks is not None and tasks != "-":
+        # Each process reads them, and a pipe can be read once.
+        tasks = str(rereadable(Path(tasks)))
     if output is not None:
         check_writable(output)
         _check_apart(output, files, tasks)
@@ -108,11 +115,11 @@ def command(
         by_name,
         output,
         title=title,
-        workers=_workers(files, tasks, processes),
+        workers=_workers(files, tasks, processes, table),
         on_broken=_skip if skip_broken else _refusal(by_name),
     )
     if output is not None:
-        note(f"wrote {output}: {_summary(runs)}")
+        note(f"wrote {shown(output)}: {_summary(runs)}")
     if as_json:
         emit({"output": output, "runs": [run.to_document() for run in runs]})
 
@@ -134,7 +141,7 @@ def _written(
         sources = [
             Source(
                 name,
-                starmap(ReportLine, watched.over(_lines(one))),
+                starmap(ReportLine, watched.over(numbered_lines(one))),
                 _failures(one, files.values()),
             )
             for name, one in files.items()
@@ -142,7 +149,8 @@ def _written(
 
         def put(part: str) -> None:
             if put_page is not None:
-                put_page(part.encode())
+                # A file name may have bytes that are no text.
+                put_page(part.encode(errors="backslashreplace"))
 
         return write(sources, put, title=title, worker=worker, on_broken=on_broken)
 
@@ -162,15 +170,11 @@ def _explained() -> Generator[None]:
         raise RefusedInputError(f"{message}; {place}") from error
 
 
-def _lines(file: str) -> Iterator[FileLine]:
-    return numbered_lines(file, longest=LONGEST_LINE)
-
-
 def _failures(file: str, files: Collection[str]) -> Iterator[ReportLine]:
     # As ``ipistate run`` names it.
     beside = Path(file).with_name(f"{Path(file).stem}_failures.jsonl")
     if file != "-" and size_of(str(beside)) and str(beside) not in files:
-        for number, text in _lines(str(beside)):
+        for number, text in numbered_lines(str(beside)):
             yield ReportLine(number, text, is_failure=True)
 
 
@@ -184,21 +188,29 @@ def _names(files: tuple[str, ...]) -> list[str]:
 
 
 def _workers(
-    files: tuple[str, ...], tasks: str | None, processes: int | None
+    files: tuple[str, ...],
+    tasks: str | None,
+    processes: int | None,
+    table: str | None,
 ) -> AbstractContextManager[Worker]:
-    make_complete = partial(_completing, tasks)
+    make_complete, make_tools = partial(_completing, tasks), partial(_tools, table)
     size = size_of(*files)
     small = size is not None and size <= ALONE
     count = processes or min(_MOST_PROCESSES, os.cpu_count() or 1)
     # Standard input can be read once, and small files are read sooner than processes begin.
     if count == 1 or tasks == "-" or (small and processes is None):
-        return nullcontext(Here(make_complete))
+        return nullcontext(Here(make_complete, make_tools))
     make_complete()  # what is wrong with the task rows is said here, not in a process
-    return Processes(count, make_complete)
+    return Processes(count, make_complete, make_tools)
 
 
 def _completing(tasks: str | None) -> Callable[[JsonObject], JsonObject]:
     return partial(_completed, task_index(tasks))
+
+
+def _tools(table: str | None) -> Mapping[str, Tool]:
+    # By its name, since a table of the user's own need not survive a pickle.
+    return TOOLS if table is None else imported_table(table)
 
 
 def _completed(index: TaskIndex, row: JsonObject) -> JsonObject:
@@ -221,9 +233,9 @@ def _check_apart(output: str, files: tuple[str, ...], tasks: str | None) -> None
 def _refusal(files: Mapping[str, str]) -> Callable[[str, Broken], None]:
     def refuse(name: str, broken: Broken) -> None:
         raise RefusedInputError(
-            f"{shown(files[name])}, line {broken.line}: {broken.message}\n"
+            f"{shown(files[name])}, line {broken.line}: {broken.message}",
             "A run that was interrupted leaves its last line torn: resume it. "
-            "--skip-broken leaves such lines out, and the page says so."
+            "--skip-broken leaves such lines out, and the page says so.",
         )
 
     return refuse

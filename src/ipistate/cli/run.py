@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
+from ipistate.cli.files import rereadable
+from ipistate.cli.imported import NAMED_TOOLS
 from ipistate.cli.interrupt import run_stoppably
 from ipistate.cli.options import AS_JSON, FILE, token_options
 from ipistate.cli.output_files import check_writable
@@ -21,6 +23,7 @@ from ipistate.cli.run_progress import RunProgress, run_progress
 from ipistate.cli.terminal import amount, emit, note
 from ipistate.cli.tokens import secret_of
 from ipistate.errors import IpiStateError
+from ipistate.kernel import JsonObject
 from ipistate.rollouts import (
     Configuration,
     Ending,
@@ -109,6 +112,7 @@ _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
     is_flag=True,
     help="Have the run's own server say what the calls did to the row's world.",
 )
+@NAMED_TOOLS
 @click.option(
     "--checkpoint-dir",
     type=click.Path(file_okay=False, path_type=Path),
@@ -136,6 +140,7 @@ def command(
     resume: bool,
     url: str | None,
     effects: bool,
+    table: str | None,
     checkpoint_dir: Path | None,
     checkpoint_every: float,
     token_file: Path | None,
@@ -161,8 +166,9 @@ def command(
       ipistate run ... --resume
     """
     _check_files(tasks, output)
+    tasks = rereadable(tasks)
     token = secret_of(token_file, token_env)
-    _check_together(url, token, checkpoint_dir, effects=effects)
+    _check_together(url, token, checkpoint_dir, table, effects=effects)
     concurrency = _affordable(concurrency, chosen)
     with _refusing():
         if url is not None:
@@ -178,7 +184,7 @@ def command(
             num_repeats=num_repeats,
             max_steps=max_steps,
             policy=chosen.name,
-            policy_options=chosen.fingerprint(tasks),
+            policy_options=_fingerprint(chosen, tasks, table),
             seed=chosen.seed,
             effects=effects,
         )
@@ -192,6 +198,7 @@ def command(
             token=token,
             checkpoint_dir=checkpoint_dir,
             checkpoint_seconds=checkpoint_every,
+            tools=table,
         )
         with opened(RunFiles(output), configuration, resume=resume) as records:
             outcome = _run(order, chosen, options, records)
@@ -209,8 +216,19 @@ def _check_files(tasks: Path, output: Path) -> None:
         raise click.UsageError(message)
 
 
+def _fingerprint(chosen: Chosen, tasks: Path, table: str | None) -> JsonObject:
+    # Other tools give other replies. Runs with the built-in ones keep their names.
+    told = chosen.fingerprint(tasks)
+    return told if table is None else JsonObject({**told, "tools": table})
+
+
 def _check_together(
-    url: str | None, token: str | None, checkpoint_dir: Path | None, *, effects: bool
+    url: str | None,
+    token: str | None,
+    checkpoint_dir: Path | None,
+    table: str | None,
+    *,
+    effects: bool,
 ) -> None:
     if url is None and token is not None:
         raise click.UsageError("a token is for the server at --url; leave it out")
@@ -219,6 +237,8 @@ def _check_together(
         raise click.UsageError(message)
     if url is not None and effects:
         raise click.UsageError("--effects is for the server that is started, not --url")
+    if url is not None and table is not None:
+        raise click.UsageError("--tools is for the server that is started, not --url")
 
 
 def _affordable(concurrency: int, chosen: Chosen) -> int:

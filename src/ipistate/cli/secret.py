@@ -11,6 +11,7 @@ from typing import Final
 import click
 
 from ipistate.cli.exits import LEGEND, RefusedInputError, refusing
+from ipistate.cli.terminal import note
 
 
 BYTES: Final = 32
@@ -39,7 +40,7 @@ def command(*, file: str) -> None:
         except FileExistsError:
             message = f"{file}: the file exists, and what it has may be in use"
             raise RefusedInputError(message) from None
-    click.echo(f"ipistate: wrote a secret to {file}, mode 0600", err=True)
+    note(f"ipistate: wrote a secret to {file}, mode 0600")
 
 
 def _write(path: Path, secret: str) -> None:

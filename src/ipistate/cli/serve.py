@@ -14,6 +14,7 @@ import click
 from starlette.datastructures import Secret
 
 from ipistate.cli.exits import LEGEND, MissingExtraError, RefusedInputError
+from ipistate.cli.imported import OWN_TOOLS
 from ipistate.cli.options import FILE, FiniteRange, tools_option
 from ipistate.cli.tokens import secret_in, secret_of, warn_of_readers
 from ipistate.kernel import WRITES_FAST
@@ -147,6 +148,7 @@ def with_settings(function: Callable[..., None]) -> Callable[..., None]:
     help="Port; 0 takes a free one.",
 )
 @with_settings
+@OWN_TOOLS
 @click.option("--log-json", is_flag=True, help="Log one JSON object on each line.")
 @click.option(
     "--log-level",

@@ -8,12 +8,20 @@ import attrs
 import click
 
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError
-from ipistate.cli.files import read_file
+from ipistate.cli.files import lines_of
+from ipistate.cli.groups import VerbGroup
 from ipistate.cli.options import AS_JSON
 from ipistate.cli.tasks_audit import command as audit
 from ipistate.cli.tasks_generate import command as generate
 from ipistate.cli.tasks_stats import command as stats
-from ipistate.cli.terminal import amount, emit, plain, stdout_console, table
+from ipistate.cli.terminal import (
+    amount,
+    emit,
+    emit_json,
+    print_fitting,
+    write_lines,
+)
+from ipistate.cli.texts import plain
 from ipistate.demo import DemoScript, builtin_scripts, prompt
 from ipistate.generate import builtin
 from ipistate.kernel import render
@@ -24,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@click.group("tasks", epilog=LEGEND)
+@click.group("tasks", cls=VerbGroup, epilog=LEGEND)
 def command() -> None:
     """Generate, check, audit and count task rows; list and show the built-in ones.
 
@@ -54,25 +62,31 @@ def check(ctx: click.Context, *, file: str, as_json: bool) -> None:
     \b
       ipistate tasks check tasks.jsonl
     """
-    lines = read_file(file).split(b"\n")
-    rows = lines[:-1] if lines[-1] == b"" else lines
-    findings = list(check_rows(rows))
+    rows = 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal rows
+        for rows, line in enumerate(lines_of(file), 1):  # noqa: B007 - it counts
+            yield line
+
+    findings = list(check_rows(counted()))
     errors = sum(finding.severity == "error" for finding in findings)
     if as_json:
         document = {
             "file": file,
-            "rows": len(rows),
+            "rows": rows,
             "errors": errors,
             "warnings": len(findings) - errors,
             "findings": [attrs.asdict(finding) for finding in findings],
         }
         emit(document)
     else:
-        for one in findings:
-            place = f"{file}:{one.line}: {one.severity}: {one.path}"
-            click.echo(plain(f"{place}: {one.message} [{one.code}]"))
+        write_lines(
+            f"{file}:{one.line}: {one.severity}: {one.path}: {one.message} [{one.code}]"
+            for one in findings
+        )
         warned = amount(len(findings) - errors, "warning")
-        click.echo(f"{amount(len(rows), 'row')}, {amount(errors, 'error')}, {warned}")
+        click.echo(f"{amount(rows, 'row')}, {amount(errors, 'error')}, {warned}")
     if errors:
         ctx.exit(Exit.FINDINGS)
 
@@ -89,7 +103,7 @@ def list_rows(*, as_json: bool) -> None:
     if as_json:
         emit(rows)
     else:
-        stdout_console().print(table(list(rows[0]), [list(r.values()) for r in rows]))
+        print_fitting(list(rows[0]), [list(row.values()) for row in rows])
 
 
 @command.command(epilog=LEGEND)
@@ -110,7 +124,7 @@ def show(*, name: str, as_json: bool) -> None:
         raise RefusedInputError(f"no built-in row is called {name!r}; {known}")
     script = scripts[name]
     if as_json:
-        click.echo(script.task.to_json())
+        emit_json(script.task.to_json())
     else:
         click.echo(plain("\n".join(_description(script))))
 

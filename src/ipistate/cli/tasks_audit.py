@@ -13,7 +13,8 @@ from ipistate.cli.exits import LEGEND, Exit, refusing
 from ipistate.cli.files import read_rows, read_tasks
 from ipistate.cli.options import AS_JSON
 from ipistate.cli.progress import bar
-from ipistate.cli.terminal import amount, emit, note, plain, stdout_console, table
+from ipistate.cli.terminal import amount, emit, note, stdout_console, table
+from ipistate.cli.texts import plain
 from ipistate.demo import builtin_scripts
 from ipistate.generate import builtin
 from ipistate.kernel import render

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Final
 
 import click
@@ -143,7 +144,11 @@ def command(
 
 
 def beside(name: str) -> str | None:
-    """Name the file of reference trajectories that belongs to a task file."""
-    return (
-        None if name == "-" else f"{name.removesuffix(_SUFFIX)}.trajectories{_SUFFIX}"
-    )
+    """Name the file of reference trajectories that belongs to a task file.
+
+    None for standard output and for pipes, beside which there is no place.
+    """
+    file = Path(name)
+    if name == "-" or (file.exists() and not file.is_file()):
+        return None
+    return f"{name.removesuffix(_SUFFIX)}.trajectories{_SUFFIX}"

@@ -1,13 +1,13 @@
 """What people see: tables on standard output, progress and notes on standard error.
 
-Texts from worlds and models may be hostile, so ``plain`` takes every character
-out of them that a terminal would obey.
+Texts from worlds and models may be hostile; all of them go through ``texts``.
 """
 
 from __future__ import annotations
 
 import sys
 
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -16,34 +16,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ipistate.cli.texts import one_line, plain_json
 from ipistate.kernel import encode, freeze
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+_AT_ONCE: Final = 1000
+
 PIPE_WIDTH: Final = 1000
 """Wide enough that nothing is cut off or wrapped where no terminal is."""
-
-_BIDI: Final = frozenset(
-    "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-)
-
-
-def plain(text: str) -> str:
-    """Write control, direction and surrogate characters as escapes; keep newlines."""
-    return "".join(_shown(character) for character in text)
-
-
-def one_line(text: str) -> str:
-    """Write as ``plain`` does, newlines as well: no text can add a line of its own."""
-    return plain(text).replace("\n", "\\n")
-
-
-def _shown(character: str) -> str:
-    if character == "\n" or (character.isprintable() and character not in _BIDI):
-        return character
-    return ascii(character)[1:-1]
 
 
 def amount(number: int, one: str, many: str | None = None) -> str:
@@ -53,12 +36,24 @@ def amount(number: int, one: str, many: str | None = None) -> str:
 
 def emit(document: object) -> None:
     """Write one JSON document to standard output."""
-    click.echo(encode(freeze(document)))
+    emit_json(encode(freeze(document)))
+
+
+def emit_json(text: bytes) -> None:
+    """Write a JSON text to standard output, as a line."""
+    click.echo(plain_json(text))
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Write hostile texts to standard output, a line each, many at a time."""
+    told = iter(lines)
+    while some := [*islice(told, _AT_ONCE)]:
+        click.echo("\n".join(map(one_line, some)))
 
 
 def note(text: str) -> None:
     """Write a line to standard error."""
-    click.echo(plain(text), err=True)
+    click.echo(one_line(text), err=True)
 
 
 def stdout_console() -> Console:
@@ -94,5 +89,20 @@ def table(
     return made
 
 
+def print_fitting(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table whose last columns give way on a terminal that is too narrow."""
+    console = stdout_console()
+    widths = [
+        max(len(one_line(str(cell))) for cell in column)
+        for column in zip(heads, *rows, strict=True)
+    ]
+    ends = accumulate(width + 1 for width in widths)
+    fitting = sum(end - 1 <= console.width for end in ends) or 1
+    console.print(table(heads[:fitting], [row[:fitting] for row in rows]))
+    if fitting < len(heads):
+        left = ", ".join(heads[fitting:])
+        note(f"not shown for want of room: {left}; --json has everything")
+
+
 def _cell(value: Any) -> Text:
-    return value if isinstance(value, Text) else Text(plain(str(value)))
+    return value if isinstance(value, Text) else Text(one_line(str(value)))

@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ipistate.cli.exits import RefusedInputError, refusing
+from ipistate.cli.exits import RefusedInputError
+from ipistate.cli.files import read_file
+from ipistate.cli.texts import shown
 
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+MAX_BYTES: Final = 2**16
+"""Bytes of a file with a secret; a longer one is something else."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -40,10 +44,9 @@ def secret_in(file: Path) -> str:
     Raises:
         RefusedInputError: The file cannot be read, or is empty.
     """
-    with refusing(str(file)):
-        text = file.read_bytes().decode("ascii", "replace").strip()
+    text = read_file(str(file), most=MAX_BYTES).decode("ascii", "replace").strip()
     if not text:
-        raise RefusedInputError(f"{file}: the file has no secret")
+        raise RefusedInputError(f"{shown(str(file))}: the file has no secret")
     return text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,13 +17,16 @@ from ipistate.cli.files import (
     tasks_hint,
 )
 from ipistate.cli.options import AS_JSON
-from ipistate.cli.terminal import amount, emit, note, plain, stdout_console
+from ipistate.cli.own_verifier import own_verifier
+from ipistate.cli.terminal import amount, emit, note, stdout_console
+from ipistate.cli.texts import plain
 from ipistate.scoring import rescore, rescore_with_effects, summaries
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from ipistate.cli.own_verifier import Verifier
     from ipistate.scoring import AssessedRollout, Rescored
 
 
@@ -43,6 +47,13 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Exit with 1 if a rollout is not scored, or has no world for --effects.",
 )
+@click.option(
+    "--verifier",
+    metavar="MODULE:NAME",
+    callback=own_verifier,
+    help="Score with a function of your own: it is given an ipistate.scoring."
+    "VerifyRequest and returns a Verdict.",
+)
 @AS_JSON
 @click.pass_context
 def command(
@@ -52,6 +63,7 @@ def command(
     tasks: str | None,
     effects: bool,
     strict: bool,
+    verifier: Verifier | None,
     as_json: bool,
 ) -> None:
     """Score the rollouts of FILE again (JSON Lines) and compare with what is stored.
@@ -71,10 +83,11 @@ def command(
       ipistate verify rollouts.jsonl
       ipistate verify rollouts.jsonl --tasks tasks.jsonl --json
       ipistate verify rollouts.jsonl --effects
+      ipistate verify rollouts.jsonl --verifier my_package.scoring:verdict
     """
     check_one_stdin(file, tasks)
+    judge = _judge(verifier, effects=effects)
     index = task_index(tasks)
-    judge = rescore_with_effects if effects else rescore
     scores = [judge(number, text, index) for number, text in numbered_lines(file)]
     assessed = [one.assessed for one in scores if one.assessed is not None]
     counts: Counter[str] = Counter(one.status for one in scores)
@@ -100,6 +113,14 @@ def command(
         ctx.exit(Exit.REFUSED)
     if counts["different"] or (strict and lacking):
         ctx.exit(Exit.FINDINGS)
+
+
+def _judge(verifier: Verifier | None, *, effects: bool) -> Callable[..., Rescored]:
+    if verifier is None:
+        return rescore_with_effects if effects else rescore
+    if effects:
+        raise click.UsageError("--effects and --verifier are two ways to score")
+    return partial(rescore, verifier=verifier)
 
 
 def _lacks_world(one: AssessedRollout) -> bool:

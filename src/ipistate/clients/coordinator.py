@@ -182,26 +182,39 @@ class Coordinator:
         deadline_ts: float,
         directory: str | PurePath,
         episodes: Iterable[EpisodeId],
+        *,
+        allow_missing: bool = False,
     ) -> Restored:
         """Install a checkpoint in fresh processes, everywhere or nowhere.
 
         Each episode goes on as its next attempt, after ``resume``. If a call fails, the
         next attempts of all the episodes are retired everywhere and all participants
-        resumed; the episodes then have to start over as the attempt after that.
+        resumed; the episodes then have to start over as the attempt after that. If all
+        participants refuse, nothing was changed, and nothing is undone.
 
         Args:
             checkpoint_id: A fresh id, not the one in the directory.
             deadline_ts: Until when everything has to be installed.
             directory: A path that means the same to every participant.
             episodes: The attempts that were checkpointed.
+            allow_missing: Go on without episodes that no participant has a record of,
+                as those that had not seeded a session; ``Restored.missing`` names them.
 
         Raises:
+            MissingEpisodesError: No participant has a record of some episode. Everything
+                was freed again, and another restore may follow under another id.
             RestoreFailedError: A call failed. Its ``clean_up`` has what failed in
                 undoing the restore.
             ValueError: The id or the deadline is not allowed.
         """
         call = Call(checkpoint_id=checkpoint_id, deadline_ts=deadline_ts)
-        plan = plans.restore(self.participants, call, str(directory), episodes)
+        plan = plans.restore(
+            self.participants,
+            call,
+            str(directory),
+            episodes,
+            allow_missing=allow_missing,
+        )
         return await self._carry_out(plan)
 
     async def retire(

@@ -9,6 +9,7 @@ from ipistate.coordination.failures import (
     DiscoveryError,
     Failure,
     FailureReason,
+    MissingEpisodesError,
     OperationFailedError,
     RestoreFailedError,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "Forgotten",
     "Introduction",
     "Kind",
+    "MissingEpisodesError",
     "OperationFailedError",
     "Participant",
     "ParticipantAnswer",

@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ipistate.coordination.participants import Participant, ServerAddress
+    from ipistate.protocol import EpisodeId
 
 DETAIL_LIMIT: Final = 400
 """Characters of an answer that a failure repeats."""
+
+NAMED: Final = 10
+"""Missing episodes that an error's message names."""
 
 
 class FailureReason(StrEnum):
@@ -85,6 +89,23 @@ def _name(failure: Failure) -> str:
     return failure.code or str(failure.reason)
 
 
+_CHANGED_NOTHING: Final = frozenset(
+    {
+        *("unauthorized", "stale_checkpoint", "checkpoint_conflict", "invalid_phase"),
+        *("stale_attempt", "checkpoint_error", "invalid_checkpoint_state"),
+    }
+)
+"""Codes of refusals after which a participant is what it was before the call."""
+
+
+def changed_nothing(failure: Failure) -> bool:
+    """Tell whether a participant is surely what it was before the call.
+
+    One that ran out of time may go on, and a lost reply may have been a success.
+    """
+    return failure.code in _CHANGED_NOTHING
+
+
 class DiscoveryError(CoordinationError):
     """The participants of a deployment could not be found, or are not complete."""
 
@@ -107,4 +128,27 @@ class RestoreFailedError(OperationFailedError):
         """Build the error from what failed in the restore and in its clean-up."""
         error = cls.of(failures)
         error.clean_up = tuple(clean_up)
+        return error
+
+
+class MissingEpisodesError(RestoreFailedError):
+    """A restore named episodes that no participant has a record of.
+
+    What had been installed was freed, and all were resumed. Nothing stays refused: a
+    restore with another id may follow.
+    """
+
+    episodes: tuple[EpisodeId, ...] = ()
+    """The episodes that are in no record, as they were named."""
+
+    @classmethod
+    def of_episodes(
+        cls, episodes: Iterable[EpisodeId], clean_up: Iterable[Failure]
+    ) -> Self:
+        """Build the error from what is missing, and what failed in the clean-up."""
+        missing = tuple(episodes)
+        named = ", ".join(one.capture_key for one in missing[:NAMED])
+        more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+        error = cls("missing_episodes", f"the checkpoint has no {named}{more}")
+        error.episodes, error.clean_up = missing, tuple(clean_up)
         return error

@@ -15,8 +15,10 @@ import attrs
 from ipistate.coordination import requests
 from ipistate.coordination.failures import (
     Failure,
+    MissingEpisodesError,
     OperationFailedError,
     RestoreFailedError,
+    changed_nothing,
 )
 from ipistate.coordination.participants import (
     AT_ONCE,
@@ -215,15 +217,43 @@ def restore(
     call: Call,
     directory: str,
     episodes: Iterable[EpisodeId],
+    *,
+    allow_missing: bool,
 ) -> Plan[Restored]:
     """Install the episodes everywhere; if one participant fails, nowhere."""
     members, scope = tuple(participants), tuple(dict.fromkeys(episodes))
     request = requests.restore(call, directory, scope)
     outcome = yield from _throughout(AT_ONCE, members, request)
-    if not outcome.failures:
-        return Restored(outcome.answers)
-    undone = yield from _undo(members, call, next_attempts(scope), outcome.now)
-    raise RestoreFailedError.after(outcome.failures, undone)
+    installed, restored = next_attempts(scope), Restored(outcome.answers)
+    if outcome.failures:
+        # An undo would retire what an earlier restore of the same id has installed.
+        undone: tuple[Failure, ...] = ()
+        if outcome.answers or not all(map(changed_nothing, outcome.failures)):
+            undone = yield from _undo(members, call, installed, outcome.now)
+        raise RestoreFailedError.after(outcome.failures, undone)
+    missing = restored.missing(scope)
+    if missing and not allow_missing:
+        undone = yield from _take_back(members, call, installed, outcome.now)
+        raise MissingEpisodesError.of_episodes(missing, undone)
+    return restored
+
+
+def _take_back(
+    participants: tuple[Participant, ...],
+    call: Call,
+    installed: tuple[EpisodeId, ...],
+    now: float,
+) -> Plan[tuple[Failure, ...]]:
+    # Everybody has answered and admission has been closed all the time, so that nothing
+    # of these attempts can come late: they need not stay refused.
+    freeing = requests.retire(_later(call, now), installed)
+    retired = yield from _throughout(RETIRE, participants, freeing)
+    rollouts = {one.rollout_id for one in installed}
+    forgetting = requests.forget(_later(call, retired.now), rollouts)
+    forgotten = yield from _throughout(RETIRE, participants, forgetting)
+    reopening = requests.resume(_later(call, forgotten.now))
+    resumed = yield from _throughout(RESUME, participants, reopening)
+    return retired.failures + forgotten.failures + resumed.failures
 
 
 def _undo(

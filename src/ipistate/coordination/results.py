@@ -118,6 +118,11 @@ class Restored:
         keys = {key for answer in self.answers for key in answer.reply.restored}
         return in_order(episodes_of(keys))
 
+    def missing(self, named: Iterable[EpisodeId]) -> tuple[EpisodeId, ...]:
+        """Return those of the named episodes that no participant has a record of."""
+        found = frozenset(self.episodes)
+        return tuple(one for one in named if one.next_attempt not in found)
+
     @property
     def sources(self) -> frozenset[str]:
         """The ids in the manifests that were read; one, unless directories are mixed."""

@@ -28,7 +28,7 @@ from ipistate.protocol.participant import (
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ipistate.protocol.episode import EpisodeId
     from ipistate.protocol.events import ControlCalled, ReadEnded
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from ipistate.protocol.records import Restorable
 
 _ALLOWED: Final = frozenset({Phase.IDLE})
+
+NAMED: Final = 10
+"""Retired attempts that a refusal names."""
 
 
 def begin(
@@ -74,18 +77,34 @@ def read_ended(
         detail = "only a process without sessions and requests in flight can restore"
         refuse(holder.call, "checkpoint_error", detail, emit)
         return participant
-    return _install(participant, holder, outcome, emit)
+    # Each under its next attempt: what the interrupted one may still send is refused.
+    episodes = {one.session_id: one.episode_id.next_attempt for one in outcome.records}
+    covers = participant.gate.bindings.retired.covers
+    retired = {one.capture_key for one in episodes.values() if covers(one)}
+    if retired:
+        refuse(holder.call, "stale_attempt", _retired(sorted(retired)), emit)
+        return participant
+    return _install(participant, holder, outcome, episodes, emit)
+
+
+def _retired(keys: Sequence[str]) -> str:
+    named = ", ".join(keys[:NAMED])
+    more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
+    return (
+        f"these attempts were retired here: {named}{more}; forget their rollouts, "
+        "or restore into a fresh process"
+    )
 
 
 def _install(
-    participant: ParticipantState, holder: Restoring, found: Restorable, emit: Emit
+    participant: ParticipantState,
+    holder: Restoring,
+    found: Restorable,
+    episodes: Mapping[str, EpisodeId],
+    emit: Emit,
 ) -> ParticipantState:
     body = holder.body
     emit(Install({record.session_id: record.state for record in found.records}))
-    # Each under its next attempt: what the interrupted one may still send is refused.
-    episodes = {
-        record.session_id: record.episode_id.next_attempt for record in found.records
-    }
     document = _document(found.manifest.checkpoint_id, episodes.values())
     emit(Reply(holder.call, 200, document))
     opened = Checkpoint(id=body.checkpoint_id, phase=Phase.RESTORED)

@@ -29,11 +29,16 @@ from ipistate.report.tally import Groups
 from ipistate.report.texts import Texts
 from ipistate.report.view import view
 from ipistate.scoring import read_rollout
+from ipistate.tools import TOOLS
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
+
+    from ipistate.tools import Tool
+
+    MakeTools: TypeAlias = Callable[[], Mapping[str, Tool]]
 
     Complete: TypeAlias = Callable[[JsonObject], JsonObject]
     """Gives a row what it lacks, from its task."""
@@ -79,7 +84,16 @@ def as_it_is(row: JsonObject) -> JsonObject:
     return row
 
 
-def chunk(lines: Iterable[ReportLine], complete: Complete = as_it_is) -> Chunk:
+def built_in() -> Mapping[str, Tool]:
+    """Return the table of tools that rows are executed with if no other is given."""
+    return TOOLS
+
+
+def chunk(
+    lines: Iterable[ReportLine],
+    complete: Complete = as_it_is,
+    tools: Mapping[str, Tool] = TOOLS,
+) -> Chunk:
     """Read a batch of lines; those that are not rollouts are listed, nothing is raised."""
     texts, groups = Texts(), Groups()
     entries: list[IndexEntry] = []
@@ -87,7 +101,7 @@ def chunk(lines: Iterable[ReportLine], complete: Complete = as_it_is) -> Chunk:
     views: list[dict[str, Any]] = []
     for line in lines:
         try:
-            one = read(line.number, complete(read_rollout(line.text)))
+            one = read(line.number, complete(read_rollout(line.text)), tools)
         except IpiStateError as error:
             broken.append(Broken(line.number, error.code, str(error)))
             continue
@@ -122,27 +136,35 @@ def batches(lines: Iterable[ReportLine]) -> Iterator[tuple[ReportLine, ...]]:
 class Here:
     """Works in this process."""
 
-    def __init__(self, make_complete: Callable[[], Complete]) -> None:
-        """Begin; ``make_complete`` is called once."""
-        self._complete = make_complete()
+    def __init__(
+        self, make_complete: Callable[[], Complete], make_tools: MakeTools = built_in
+    ) -> None:
+        """Begin; what makes something is called once."""
+        self._complete, self._tools = make_complete(), make_tools()
 
     def chunks(self, lines: Iterable[ReportLine]) -> Iterator[Chunk]:
         """Make the chunks of a file's lines, in their order."""
-        return (chunk(batch, self._complete) for batch in batches(lines))
+        batched = batches(lines)
+        return (chunk(batch, self._complete, self._tools) for batch in batched)
 
 
 class Processes:
     """Works in several processes; a context manager that ends them."""
 
-    def __init__(self, count: int, make_complete: Callable[[], Complete]) -> None:
-        """Begin; every process calls ``make_complete`` once, so it has to be pickled."""
+    def __init__(
+        self,
+        count: int,
+        make_complete: Callable[[], Complete],
+        make_tools: MakeTools = built_in,
+    ) -> None:
+        """Begin; every process calls what makes something once, so it is pickled."""
         self._waiting = _AHEAD * count
         # A fork of a process with threads may hang, and progress bars have one.
         self._pool = ProcessPoolExecutor(
             count,
             mp_context=multiprocessing.get_context("spawn"),
             initializer=_begin,
-            initargs=(make_complete,),
+            initargs=(make_complete, make_tools),
         )
 
     def __enter__(self) -> Self:
@@ -162,14 +184,14 @@ class Processes:
             yield running.popleft().result()
 
 
-_completes: Final[list[Complete]] = []
+_made: Final[list[tuple[Complete, Mapping[str, Tool]]]] = []
 
 
-def _begin(make_complete: Callable[[], Complete]) -> None:
+def _begin(make_complete: Callable[[], Complete], make_tools: MakeTools) -> None:
     # The parent gets the interruption, too, and ends its processes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _completes[:] = [make_complete()]
+    _made[:] = [(make_complete(), make_tools())]
 
 
 def _work(batch: Sequence[ReportLine]) -> Chunk:
-    return chunk(batch, _completes[0])
+    return chunk(batch, *_made[0])

@@ -31,10 +31,11 @@ from ipistate.scoring import (
     trace_of,
     verify,
 )
+from ipistate.tools import TOOLS, Tool
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 Status: TypeAlias = Literal[
     "effective",
@@ -138,7 +139,9 @@ class StoredRollout:
         return stored != self.verdict.injection_followed
 
 
-def read(line: int, row: JsonObject) -> StoredRollout:
+def read(
+    line: int, row: JsonObject, tools: Mapping[str, Tool] = TOOLS
+) -> StoredRollout:
     """Read a row, score its trace and execute its calls again, as far as they go.
 
     Raises:
@@ -158,7 +161,7 @@ def read(line: int, row: JsonObject) -> StoredRollout:
         injection=injection,
         masked=masked,
     )
-    return _exposed(_executed(_scored(one)))
+    return _exposed(_executed(_scored(one), tools))
 
 
 def needles(text: str) -> tuple[str, ...]:
@@ -181,7 +184,7 @@ def _scored(one: StoredRollout) -> StoredRollout:
     return attrs.evolve(one, verdict=verdict)
 
 
-def _executed(one: StoredRollout) -> StoredRollout:
+def _executed(one: StoredRollout, tools: Mapping[str, Tool]) -> StoredRollout:
     world = one.row.get("environment")
     if world is None:
         return one
@@ -189,10 +192,12 @@ def _executed(one: StoredRollout) -> StoredRollout:
         message, path = "expected an object", "$.environment"
         raise SchemaError("wrong_type", message, path, preview(world))
     seed = Environment(world)
-    executed = attrs.evolve(one, again=retrace(seed, one.calls))
+    executed = attrs.evolve(one, again=retrace(seed, one.calls, tools=tools))
     if one.injection is None:
         return executed
-    effects = assess_trace(one.trace, one.injection, _required(one.row), seed)
+    effects = assess_trace(
+        one.trace, one.injection, _required(one.row), seed, tools=tools
+    )
     return attrs.evolve(executed, effects=effects)
 
 

@@ -15,6 +15,7 @@ from ipistate.rollouts.connection import (
 )
 from ipistate.rollouts.descriptors import OpenFiles, needed
 from ipistate.rollouts.lifecycle import RunOutcome, run
+from ipistate.rollouts.lines import RunFileError
 from ipistate.rollouts.process import ServerProcess, serve
 from ipistate.rollouts.records import Records, RunFiles, RunTally, opened
 from ipistate.rollouts.runner import Ending, RunOrder, RunWatcher
@@ -32,6 +33,7 @@ __all__ = [
     "Place",
     "Records",
     "Rollout",
+    "RunFileError",
     "RunFiles",
     "RunOrder",
     "RunOutcome",

@@ -190,7 +190,7 @@ class Checkpoints:
         """
         name = f"{pair.checkpoint_id}-restore-{time.time_ns()}"
         done = await self.coordinator.restore(
-            name, deadline(), pair.path.absolute(), wanted
+            name, deadline(), pair.path.absolute(), wanted, allow_missing=True
         )
         await self.coordinator.resume(name, deadline())
         installed = frozenset(done.episodes)

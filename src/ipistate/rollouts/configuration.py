@@ -12,6 +12,7 @@ import attrs
 
 from ipistate.errors import preview
 from ipistate.kernel import (
+    JsonArray,
     JsonObject,
     JsonValue,
     encode,
@@ -91,18 +92,32 @@ class Configuration:
 
 
 def differences(old: Configuration, new: Configuration) -> tuple[str, ...]:
-    """Say in what two configurations differ, each time what was and what is."""
+    """Say in what two configurations differ, each time what was and what is.
+
+    Of what the policy depends on only the members that differ are told.
+    """
     before, after = unstructure(old), unstructure(new)
-    return tuple(
-        f"{name} was {_shown(before[name])}, now {_shown(after[name])}"
-        for name in before
-        if not identical(before[name], after[name])
-    )
+    return tuple(_differences("", before, after))
+
+
+def _differences(
+    path: str, before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]
+) -> Iterator[str]:
+    for name in dict.fromkeys((*before, *after)):
+        was, now = before.get(name, _ABSENT), after.get(name, _ABSENT)
+        if isinstance(was, JsonObject) and isinstance(now, JsonObject):
+            yield from _differences(f"{path}{name}.", was, now)
+        elif was is _ABSENT or now is _ABSENT or not identical(was, now):
+            yield f"{path}{name} was {_shown(was)}, now {_shown(now)}"
+
+
+_ABSENT: Final = JsonArray()
+"""Stands for a member that is not there; no other value is this one."""
 
 
 def _shown(value: JsonValue) -> str:
-    if isinstance(value, JsonObject):
-        return encode(value).decode("utf-8", "replace")
+    if value is _ABSENT:
+        return "absent"
     return str(value)[:16] if isinstance(value, str) else preview(value)
 
 

@@ -132,7 +132,11 @@ async def _served(
         url, token = order.url, order.token
         if url is None:
             token = secrets.token_urlsafe(32)
-            told = Serving(token=token, effects=records.configuration.effects)
+            told = Serving(
+                token=token,
+                effects=records.configuration.effects,
+                tools=order.tools,
+            )
             process = await ServerProcess.start(
                 _COMMAND, records.files.log, told.to_line()
             )

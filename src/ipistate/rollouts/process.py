@@ -10,8 +10,8 @@ import signal
 import subprocess
 import sys
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Self, cast
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, BinaryIO, Final, Self, cast
 
 from ipistate.errors import IpiStateError
 
@@ -156,6 +156,9 @@ def _failure(said: Sequence[bytes], log: Path) -> ServerFailedError:
 
 
 async def _copy(process: asyncio.subprocess.Process, log: Path) -> None:
-    with log.open("ab") as file:
+    # A server that has nothing to say leaves no file.
+    with ExitStack() as stack:
+        file: BinaryIO | None = None
         async for line in _stderr(process):
+            file = file or stack.enter_context(log.open("ab"))
             file.write(line)

@@ -81,6 +81,8 @@ class RunOrder:
     checkpoint_dir: Path | None = None
     checkpoint_seconds: float = 30.0
     """How long from one checkpoint to the next."""
+    tools: str | None = None
+    """The server's table of tools, as ``module:name``; None for the built-in one."""
 
 
 @attrs.define(eq=False, kw_only=True)

@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -18,6 +19,7 @@ import attrs
 from starlette.datastructures import Secret
 
 from ipistate.server import LogForm, LogLevel, ServerSettings, configure, run
+from ipistate.tools import TOOLS
 
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ class Serving:
 
     token: str = attrs.field(repr=False)
     effects: bool = False
+    tools: str | None = None
+    """A table of tools, as ``module:name``; None for the built-in one."""
 
     def to_line(self) -> bytes:
         """Write the line for the child's standard input."""
@@ -43,6 +47,7 @@ class Serving:
             instance_name=INSTANCE,
             checkpoint_token=Secret(self.token),
             effects=self.effects,
+            tools=TOOLS if self.tools is None else resolve_name(self.tools),
         )
 
 

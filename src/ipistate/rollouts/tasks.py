@@ -14,6 +14,7 @@ from ipistate.errors import IpiStateError
 from ipistate.kernel import decode
 from ipistate.rollouts.lines import RunFileError
 from ipistate.scoring import Task
+from ipistate.storage import LineFormError, bounded_lines
 
 
 if TYPE_CHECKING:
@@ -58,12 +59,13 @@ def open_tasks(path: Path) -> TaskFile:
 
     Raises:
         RunFileError: ``invalid_task``: a line is not a task row; ``no_rows``: there is
-            none. ``read_failed``: the file cannot be read.
+            none. ``read_failed``: the file cannot be read. ``not_json_lines``,
+            ``line_too_long``: it is another kind of file.
     """
     digest, starts, sizes, start = sha256(), array("q"), array("q"), 0
     try:
         with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(bounded_lines(file), 1):
                 digest.update(line)
                 text = line.rstrip(b"\r\n")
                 if text.strip():
@@ -77,6 +79,8 @@ def open_tasks(path: Path) -> TaskFile:
                 )
                 raise RunFileError("no_rows", message)
             kept = os.dup(file.fileno())
+    except LineFormError as error:
+        raise RunFileError(error.code, f"{path}: {error.message}") from error
     except OSError as error:
         message = f"{path}: {error.strerror or error}"
         raise RunFileError("read_failed", message) from error

@@ -73,11 +73,16 @@ class Rescored:
         return members
 
 
-def rescore(line: int, text: bytes, tasks: TaskIndex) -> Rescored:
+def rescore(
+    line: int,
+    text: bytes,
+    tasks: TaskIndex,
+    verifier: Callable[[VerifyRequest], Verdict] = VerifyRequest.verdict,
+) -> Rescored:
     """Score one line by its trace, as far as it can be."""
 
     def judge(row: JsonObject, trace: Trace | None) -> Judged:
-        return VerifyRequest.from_document(_as_sent(row, trace)).verdict(), None
+        return verifier(VerifyRequest.from_document(_as_sent(row, trace))), None
 
     return _rescored(line, text, tasks, judge)
 

@@ -1,4 +1,4 @@
-"""What publishes files atomically: checkpoint directories and single files."""
+"""Files: checkpoint directories, files that appear whole, lines in bounded memory."""
 
 from ipistate.storage.atomic_file import AtomicFile, write_atomically
 from ipistate.storage.checkpoint_directory import (
@@ -7,6 +7,7 @@ from ipistate.storage.checkpoint_directory import (
     CheckpointDirectory,
     StopFlag,
 )
+from ipistate.storage.json_lines import LONGEST_LINE, LineFormError, bounded_lines
 from ipistate.storage.participants import (
     CheckedParticipant,
     ComparedParticipant,
@@ -16,22 +17,27 @@ from ipistate.storage.participants import (
     check_participant,
     compare_participants,
     participants,
+    recorded_episodes,
 )
 
 
 __all__ = [
     "GYM",
+    "LONGEST_LINE",
     "MANIFEST",
     "AtomicFile",
     "CheckedParticipant",
     "CheckpointDirectory",
     "ComparedParticipant",
     "ComparedSession",
+    "LineFormError",
     "MigratingParticipant",
     "NewCheckpoint",
     "StopFlag",
+    "bounded_lines",
     "check_participant",
     "compare_participants",
     "participants",
+    "recorded_episodes",
     "write_atomically",
 ]

@@ -27,9 +27,10 @@ class AtomicFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._whole = path.resolve()
-        # A device or a pipe is written to, and never replaced by a file.
-        self._is_direct = self._whole.exists() and not self._whole.is_file()
+        # A device or a pipe is written to, and never replaced by a file. It is asked by
+        # the name that was given: a pipe's name below /dev/fd resolves to nothing.
+        self._is_direct = path.exists() and not path.is_file()
+        self._whole = path if self._is_direct else path.resolve()
         self._partial = self._whole
         if not self._is_direct:
             name = f".{self._whole.name}.{os.getpid()}.part"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ipistate.kernel import Environment
-    from ipistate.protocol import Manifest, Restorable, SessionRecord
+    from ipistate.protocol import EpisodeId, Manifest, Restorable, SessionRecord
     from ipistate.sessions import RecordedSession, Session, StateCodec
 
 ComparedStatus = Literal["same", "different", "only in A", "only in B"]
@@ -77,6 +77,32 @@ def calls_logged(records: Sequence[SessionRecord]) -> list[int]:
     """Count the calls in each session's log."""
     states = [cast("RecordedSession | Session", one.state) for one in records]
     return [len(state.log) for state in states]
+
+
+class _NoStates:
+    """Reads records without looking at their states."""
+
+    def encode(self, state: object) -> bytes:
+        raise NotImplementedError
+
+    def decode(self, tree: object, adopt: object) -> None:
+        del tree, adopt
+
+
+def recorded_episodes(root: Path) -> tuple[EpisodeId, ...]:
+    """Name the episodes of every participant's records, each once, as they were saved.
+
+    Raises:
+        CheckpointError: ``invalid_checkpoint_state``: a participant's files are not
+            whole, or there is no participant.
+        OSError: The directory cannot be read.
+    """
+    found = participants(root)
+    if not found:
+        message = f"{root}: there is no checkpoint here"
+        raise CheckpointError("invalid_checkpoint_state", message)
+    records = (record for one in found for record in one.read(_NoStates()).records)
+    return tuple(dict.fromkeys(record.episode_id for record in records))
 
 
 @attrs.frozen(kw_only=True)

@@ -101,7 +101,7 @@ FAULTS = {
         restore, "read_ended", "not participant.gate.is_fresh", "False"
     ),
     "a restore keeps the attempt": Fault(
-        restore, "_install", "record.episode_id.next_attempt", "record.episode_id"
+        restore, "read_ended", "one.episode_id.next_attempt", "one.episode_id"
     ),
     "the lease never runs out": Fault(
         resume, "expire", "now < opened.expires_at", "True"
