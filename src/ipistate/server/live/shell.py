@@ -95,7 +95,6 @@ class Shell:
         self.sessions: Sessions = Sessions(
             self.episode_of, settings.max_sessions or inf, self.sweep
         )
-        self._settings = settings
         self._states = CarriedStates.of(settings)
         self._observer = observer
         self._clock = clock
@@ -132,8 +131,7 @@ class Shell:
         """
         if passage.answer is None:
             try:
-                limit = self._settings.max_body_bytes
-                return await passage.settled(receive, limit)
+                return await passage.settled(receive)
             finally:
                 self._waking.discard(passage)
         # The gate has opened, and the machine has let in who waited, in their order. But
@@ -226,7 +224,7 @@ class Shell:
         self._feed(ControlCalled(call.number, body))
         try:
             if call.answer is None:
-                await call.settled(receive, 0)
+                await call.settled(receive)
             return call.answer
         finally:
             if self._calls.pop(call.number, None) is not None:
