@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 
-from typing import TYPE_CHECKING, Final, Literal
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 import uvicorn
 
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
 from ipistate.server.app import create_app
 from ipistate.server.operating.collector import spare_the_old
+from ipistate.server.operating.connections import StalledConnections
 from ipistate.server.operating.logs import LogForm, ready_line
 
 
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
 
     from collections.abc import Callable, Mapping
 
+    from ipistate.server.operating.connections import Connection
     from ipistate.server.operating.settings import ServerSettings
 
 HOST: Final = "127.0.0.1"
@@ -54,17 +60,39 @@ def engine_of(config: uvicorn.Config) -> dict[str, str]:
     The extra ``server`` brings fast ones where they exist; uvicorn takes what is there.
     """
     loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
-    parser = "httptools" if "httptools" in str(config.http_protocol_class) else "h11"
+    parser = "h11" if config.http_protocol_class is H11Protocol else "httptools"
     return {"event_loop": loop, "http_parser": parser}
+
+
+def parser_of(http: Literal["auto", "h11", "httptools"]) -> type[asyncio.Protocol]:
+    """Return uvicorn's protocol for a parser, whose memory for a head is bounded."""
+    if http == "h11" or (http == "auto" and find_spec("httptools") is None):
+        return H11Protocol
+    from ipistate.server.operating.bounded_httptools import (  # noqa: PLC0415 - an extra's module
+        BoundedHttpTools,
+    )
+
+    return BoundedHttpTools
 
 
 class _Server(uvicorn.Server):
     def __init__(
-        self, config: uvicorn.Config, form: LogForm, started: Callable[[], None]
+        self,
+        config: uvicorn.Config,
+        form: LogForm,
+        started: Callable[[], None],
+        stalled: StalledConnections,
     ) -> None:
         super().__init__(config)
         self._form = form
         self._started = started
+        self._stalled = stalled
+
+    async def on_tick(self, counter: int) -> bool:
+        # Nothing but the two parsers is configured.
+        connections = cast("set[Connection]", self.server_state.connections)
+        self._stalled.look(connections, time.monotonic())
+        return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -109,7 +137,10 @@ def run(  # noqa: PLR0913 - one parameter for each choice
         port=port,
         workers=1,
         loop=loop,
-        http=http,
+        http=parser_of(http),
+        ws="none",
+        h11_max_incomplete_event_size=settings.max_header_bytes,
+        timeout_keep_alive=settings.keep_alive_seconds,
         log_config=None,
         log_level="warning",
         access_log=False,
@@ -117,4 +148,4 @@ def run(  # noqa: PLR0913 - one parameter for each choice
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     spare_the_old()
-    _Server(config, log_form, started).run()
+    _Server(config, log_form, started, StalledConnections(settings)).run()

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -113,6 +114,9 @@ class Shell:
             settings.checkpoint_root,
             observer,
         )
+        # Its own, because asyncio would import one when it is first needed, and a
+        # process that has no file descriptor left can import nothing.
+        self._threads = ThreadPoolExecutor(thread_name_prefix="checkpoint")
         self._timer: asyncio.TimerHandle | None = None
 
     # The gate
@@ -280,7 +284,7 @@ class Shell:
             case SetTimer():
                 self._set_timer(action.at)
             case Write() | StopWrite() | Read():
-                self._in_background(self._files.task(action))
+                self._in_background(action, answer)
 
     def _answer(self, action: Reply) -> None:
         code = code_of(action)
@@ -334,13 +338,23 @@ class Shell:
             delay = max(0.0, at - self._clock())
             self._timer = loop.call_later(delay, self._feed, Tick())
 
-    def _in_background(self, task: Callable[[], Event]) -> None:
+    def _in_background(
+        self, action: Write | StopWrite | Read, answer: Callable[[Event], None]
+    ) -> None:
+        # However this ends, the machine has to hear of it: a write that it believes to
+        # go on for ever would let the checkpoint neither succeed nor fail.
         def done(work: asyncio.Future[Event]) -> None:
             if not work.cancelled():
-                self._feed(work.result())
+                error = work.exception()
+                failed = None if error is None else self._files.failed(action, error)
+                self._feed(failed or work.result())
 
+        task = self._files.task(action)
         loop = asyncio.get_running_loop()
-        loop.run_in_executor(None, task).add_done_callback(done)
+        try:
+            loop.run_in_executor(self._threads, task).add_done_callback(done)
+        except (RuntimeError, OSError) as error:  # there is no room for a thread
+            answer(self._files.failed(action, error))
 
 
 def _note_phase(

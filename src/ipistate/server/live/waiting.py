@@ -57,9 +57,7 @@ class Pending(Generic[A]):
 
 
 @contextmanager
-def _watching(
-    receive: Receive, pending: Pending[A]
-) -> Generator[Receive, None, None]:
+def _watching(receive: Receive, pending: Pending[A]) -> Generator[Receive, None, None]:
     seen: deque[Message] = deque()
 
     async def watch() -> None:
