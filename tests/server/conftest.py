@@ -312,8 +312,8 @@ def wire() -> type[Wire]:
 def settled() -> Callable[..., Awaitable[None]]:
     """Return a function that lets everything happen that needs no more input."""
 
-    async def wait() -> None:
-        for _ in range(20):
+    async def wait(turns: int = 20) -> None:
+        for _ in range(turns):
             await asyncio.sleep(0)
 
     return wait

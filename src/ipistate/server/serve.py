@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ipistate.server.app import create_app
 from ipistate.server.operating.collector import spare_the_old
-from ipistate.server.operating.connections import StalledConnections
+from ipistate.server.operating.connections import AcceptErrors, StalledConnections
 from ipistate.server.operating.logs import LogForm, ready_line
 
 
@@ -75,27 +75,35 @@ def parser_of(http: Literal["auto", "h11", "httptools"]) -> type[asyncio.Protoco
     return BoundedHttpTools
 
 
-class _Server(uvicorn.Server):
+class IpistateServer(uvicorn.Server):
+    """uvicorn's server, which says when it is ready and gives up stalled connections."""
+
     def __init__(
         self,
         config: uvicorn.Config,
-        form: LogForm,
-        started: Callable[[], None],
         stalled: StalledConnections,
+        form: LogForm = LogForm.TEXT,
+        started: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(config)
+        self._stalled = stalled
         self._form = form
         self._started = started
-        self._stalled = stalled
 
     async def on_tick(self, counter: int) -> bool:
-        # Nothing but the two parsers is configured.
-        connections = cast("set[Connection]", self.server_state.connections)
-        self._stalled.look(connections, time.monotonic())
+        """Look at the connections, now and then."""
+        self._stalled.look(self.open_connections, time.monotonic())
         return await super().on_tick(counter)
 
+    @property
+    def open_connections(self) -> set[Connection]:
+        """The connections; nothing but the two parsers is configured."""
+        return cast("set[Connection]", self.server_state.connections)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say where."""
         await super().startup(sockets)
+        asyncio.get_running_loop().set_exception_handler(AcceptErrors(time.monotonic))
         listeners = [one for server in self.servers for one in server.sockets]
         for listener in listeners:
             host, port = listener.getsockname()[:2]
@@ -106,6 +114,33 @@ class _Server(uvicorn.Server):
         sys.stderr.flush()
         if listeners:
             self._started()
+
+
+def config_of(
+    settings: ServerSettings,
+    host: str = HOST,
+    port: int = PORT,
+    *,
+    loop: Literal["auto", "asyncio", "uvloop"] = "auto",
+    http: Literal["auto", "h11", "httptools"] = "auto",
+) -> uvicorn.Config:
+    """Return how uvicorn serves an application with these settings."""
+    return uvicorn.Config(
+        create_app(settings),
+        host=host,
+        port=port,
+        workers=1,
+        loop=loop,
+        http=parser_of(http),
+        ws="none",
+        h11_max_incomplete_event_size=settings.max_header_bytes,
+        timeout_keep_alive=settings.keep_alive_seconds,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+    )
 
 
 def run(  # noqa: PLR0913 - one parameter for each choice
@@ -131,21 +166,6 @@ def run(  # noqa: PLR0913 - one parameter for each choice
         TooManyWorkersError: More than one worker was asked for.
     """
     refuse_workers(os.environ, workers)
-    config = uvicorn.Config(
-        create_app(settings),
-        host=host,
-        port=port,
-        workers=1,
-        loop=loop,
-        http=parser_of(http),
-        ws="none",
-        h11_max_incomplete_event_size=settings.max_header_bytes,
-        timeout_keep_alive=settings.keep_alive_seconds,
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-    )
+    config = config_of(settings, host, port, loop=loop, http=http)
     spare_the_old()
-    _Server(config, log_form, started, StalledConnections(settings)).run()
+    IpistateServer(config, StalledConnections(settings), log_form, started).run()

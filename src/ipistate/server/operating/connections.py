@@ -6,10 +6,12 @@ So no request has timers of its own; somebody looks at all connections now and t
 
 from __future__ import annotations
 
+import errno
 import logging
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 
@@ -17,7 +19,7 @@ import attrs
 if TYPE_CHECKING:
     import asyncio
 
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ipistate.server.operating.settings import ServerSettings
 
@@ -26,6 +28,10 @@ _TIMED_OUT: Final = (
 )
 _LONGEST_PAUSE: Final = 1.0
 """Seconds between two looks, however long the limits are."""
+
+_EXHAUSTED: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+_SILENCE: Final = 60.0
+"""Seconds between two log records about connections that cannot be accepted."""
 
 _log: Final = logging.getLogger("ipistate.server.connections")
 
@@ -128,6 +134,31 @@ class StalledConnections:
             self._seen[connection] = seen
             if now - seen.since >= self._limits[awaited]:
                 _give_up(connection, awaited)
+
+
+class AcceptErrors:
+    """An event loop's exception handler that says once a minute what asyncio repeats.
+
+    Without a free file descriptor asyncio reports each of the connections that it
+    cannot accept, some thousand times a second, and goes on when there is one again.
+
+    Args:
+        clock: Seconds of a clock that is never set.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._said = -inf
+
+    def __call__(
+        self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]
+    ) -> None:
+        error = context.get("exception")
+        if not isinstance(error, OSError) or error.errno not in _EXHAUSTED:
+            loop.default_exception_handler(context)
+        elif self._clock() - self._said >= _SILENCE:
+            self._said = self._clock()
+            _log.error("no connection can be accepted: %s", error.strerror)
 
 
 def awaited_from(connection: Connection) -> Awaited | None:
