@@ -145,7 +145,7 @@ class Caller:
 
 async def until(holds: Callable[[], bool]) -> None:
     """Let the loop turn until something holds."""
-    while not holds():
+    while not holds():  # noqa: ASYNC110 - what it waits for is a state, not an event
         await asyncio.sleep(0)
 
 

@@ -11,7 +11,6 @@ from errno import ECONNRESET, EMFILE
 
 import pytest
 
-from ipistate.server.operating.connections import AcceptErrors
 from tests.server.engines import (
     ENGINES,
     Caller,
@@ -22,6 +21,8 @@ from tests.server.engines import (
     serve,
     until,
 )
+
+from ipistate.server.operating.connections import AcceptErrors
 
 
 WORLD = {"patients": {"P-7742": {"name": "R. Osei", "chart_notes": "Stable."}}}
