@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from starlette.datastructures import Secret
+from starlette.middleware import Middleware
 
 from ipistate.server.app import create_app
 from ipistate.server.live.shell import Shell
@@ -22,9 +23,11 @@ from ipistate.server.operating.settings import ServerSettings
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
-    from starlette.types import Message
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
+SLOW = "tests.slow"
+"""Where the scope of a slow request has its handler's channel."""
 CONTROL = "/ng-control/v1/checkpoint"
 TOKEN = "a-token"
 WORLD = {
@@ -149,10 +152,35 @@ async def connect(
             **settings: Any,
         ) -> Client:
             settings.setdefault("checkpoint_token", Secret(TOKEN))
-            app = app or create_app(ServerSettings(**settings), steady=steady)
+            app = app or served(ServerSettings(**settings), steady=steady)
             return await stack.enter_async_context(client_of(app, cookies))
 
         yield make
+
+
+class SlowHandlers:
+    """ASGI middleware behind the gate: a handler gets its body when the test says so.
+
+    A request is in flight as soon as its body is there. Nearly all handlers run without
+    a pause then; this is how a test makes one take its time.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Stand before the routes."""
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a slow request read from its own channel."""
+        await self.app(scope, scope.get(SLOW, receive), send)
+
+
+def served(
+    settings: ServerSettings, steady: Callable[[], float] = time.monotonic
+) -> Starlette:
+    """Return an application whose handlers can be slow."""
+    app = create_app(settings, steady=steady)
+    app.user_middleware.append(Middleware(SlowHandlers))
+    return app
 
 
 def client_of(app: Starlette, cookies: Any = None) -> Client:
@@ -176,7 +204,7 @@ def fresh() -> Callable[..., Client]:
             "extension": True,
             **settings,
         }
-        return client_of(create_app(ServerSettings(**given), steady=steady))
+        return client_of(served(ServerSettings(**given), steady=steady))
 
     return make
 
@@ -207,7 +235,10 @@ async def extended(
 
 
 class Wire:
-    """One request at the level of ASGI, so that a client can leave at any point."""
+    """One request at the level of ASGI, so that a client can leave at any point.
+
+    A slow one is let in at once, and what it is given later reaches its handler.
+    """
 
     def __init__(
         self,
@@ -217,13 +248,14 @@ class Wire:
         *,
         cookie: str | None = None,
         headers: dict[str, str] | None = None,
+        slow: bool = False,
     ) -> None:
         self.sent: list[Message] = []
         self._inbox: asyncio.Queue[Any] = asyncio.Queue()
         given = {"content-type": "application/json", **(headers or {})}
         if cookie is not None:
             given["cookie"] = cookie
-        scope = {
+        scope: dict[str, Any] = {
             "type": "http",
             "method": "POST",
             "path": path,
@@ -232,10 +264,17 @@ class Wire:
             "root_path": "",
             "headers": [(k.encode(), v.encode()) for k, v in given.items()],
         }
+        self._inboxes = [self._inbox]
+        receive = self._inbox.get
+        if slow:
+            self.give(b"")
+            self._inbox = asyncio.Queue()
+            self._inboxes.append(self._inbox)
+            scope[SLOW] = self._inbox.get
         if body is not None:
             self.give(body)
         self.task: asyncio.Task[Any] = asyncio.ensure_future(
-            app(scope, self._inbox.get, self._send)
+            app(scope, receive, self._send)
         )
 
     async def _send(self, message: Message) -> None:
@@ -248,7 +287,8 @@ class Wire:
 
     def hang_up(self) -> None:
         """Close the connection."""
-        self._inbox.put_nowait({"type": "http.disconnect"})
+        for inbox in self._inboxes:
+            inbox.put_nowait({"type": "http.disconnect"})
 
     @property
     def status(self) -> int | None:
@@ -272,8 +312,8 @@ def wire() -> type[Wire]:
 def settled() -> Callable[..., Awaitable[None]]:
     """Return a function that lets everything happen that needs no more input."""
 
-    async def wait() -> None:
-        for _ in range(20):
+    async def wait(turns: int = 20) -> None:
+        for _ in range(turns):
             await asyncio.sleep(0)
 
     return wait

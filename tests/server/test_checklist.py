@@ -132,7 +132,7 @@ async def test_d04_a_prepare_waits_and_can_be_repeated(
 ) -> None:
     """With a request in flight: `preparing` at the deadline, closed; then ready."""
     client = await seeded()
-    running = wire(client.app, "/no_such_tool", None)
+    running = wire(client.app, "/no_such_tool", None, slow=True)
     await settled()
     early = await client.control("prepare", seconds=0.02)
     waiting = wire(client.app, "/no_such_tool", b"{}")
@@ -160,7 +160,7 @@ async def test_d05_a_resume_ends_a_waiting_prepare(
 ) -> None:
     """The prepare returns phase `idle` promptly."""
     client = await seeded()
-    running = wire(client.app, "/no_such_tool", None)
+    running = wire(client.app, "/no_such_tool", None, slow=True)
     await settled()
     prepare = asyncio.ensure_future(client.control("prepare", seconds=600))
     await settled()
@@ -221,7 +221,7 @@ async def test_d07_gets_answer_in_every_phase(
     """Also while a prepare waits for requests in flight."""
     client = await seeded(metrics=True)
     fresh = await connect(metrics=True)
-    running = wire(client.app, "/no_such_tool", None)
+    running = wire(client.app, "/no_such_tool", None, slow=True)
     await settled()
     seen: list[str] = []
 
@@ -655,7 +655,7 @@ async def test_d20_a_retire_waits_its_turn(
     refused = await client.control("retire", episode_ids=named("ipi-7"))
     await client.control("resume")
     cookie = f"{COOKIE}={client.cookies[COOKIE]}"
-    running = wire(client.app, UPDATE, None, cookie=cookie)
+    running = wire(client.app, UPDATE, None, cookie=cookie, slow=True)
     await settled()
     retire = asyncio.ensure_future(client.control("retire", episode_ids=named("ipi-7")))
     await settled()
@@ -678,7 +678,7 @@ async def test_d21_a_retire_cut_short_can_be_repeated(
     """409 at its deadline, the session blocks prepare, retry frees it; forget before."""
     client = await seeded()
     cookie = f"{COOKIE}={client.cookies[COOKIE]}"
-    running = wire(client.app, UPDATE, None, cookie=cookie)
+    running = wire(client.app, UPDATE, None, cookie=cookie, slow=True)
     await settled()
     ids: dict[str, Any] = {"episode_ids": named("ipi-7")}
     short = await client.control("retire", **ids, seconds=0.02)
@@ -730,7 +730,7 @@ async def test_d23_a_client_that_leaves_is_not_counted(
 ) -> None:
     """A disconnect during a tool call leaves in-flight at 0."""
     client = await seeded()
-    running = wire(client.app, UPDATE, None)
+    running = wire(client.app, UPDATE, None, slow=True)
     await settled()
     during = (await client.counts())["inflight"]
     running.hang_up()

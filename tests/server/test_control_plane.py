@@ -383,7 +383,7 @@ async def test_a_caller_of_prepare_may_leave(
 ) -> None:
     """Its call is dropped; another one can prepare."""
     client = await seeded(connect, world)
-    blocking = wire(client.app, "/no_such_tool", None)
+    blocking = wire(client.app, "/no_such_tool", None, slow=True)
     await settled()
     app = client.app
     body = {"checkpoint_id": "c-1", "deadline_ts": time.time() + 60}

@@ -153,6 +153,7 @@ async def test_a_prepare_waits_for_a_fork(
         None,
         cookie=cookie_of(client),
         headers=TOKEN,
+        slow=True,
     )
     await settled()
     prepare = asyncio.ensure_future(client.control("prepare"))
@@ -182,6 +183,7 @@ async def test_a_fork_whose_attempt_is_retired_meanwhile(
         None,
         cookie=cookie_of(client),
         headers=TOKEN,
+        slow=True,
     )
     await settled()
     await client.control("retire", episode_ids=[episode("a")])

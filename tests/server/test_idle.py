@@ -151,6 +151,7 @@ async def test_a_request_refused_in_flight_is_a_use(
         None,
         cookie=f"{name}={value}",
         headers=headers,
+        slow=True,
     )
     await settled()
     await client.control("retire", episode_ids=[{"rollout_id": "a"}])
@@ -194,11 +195,12 @@ async def test_a_session_with_a_request_in_flight_stays(
     wire: type[Wire],
     settled: Callable[..., Awaitable[None]],
 ) -> None:
-    """However slowly its body comes; the time begins when it has been answered."""
+    """However long it takes; the time begins when it has been answered."""
     client = await idle()
     await client.seed()
     ((name, value),) = client.cookies.items()
-    sent = wire(client.app, "/get_patient_record", None, cookie=f"{name}={value}")
+    path, cookie = "/get_patient_record", f"{name}={value}"
+    sent = wire(client.app, path, None, cookie=cookie, slow=True)
     await settled()
     clock.now += 3 * IDLE
     client.shell.sweep()

@@ -105,20 +105,20 @@ class Race:
         self._use(name)
 
     async def begin(self, kind: str, which: int) -> None:
-        """Send the head of a call or of a fork."""
+        """Send a call or a fork whose handler takes its time."""
         if not self.cookies:
             return
         name = [*self.cookies][which % len(self.cookies)]
         path = "/get_inbox" if kind == "call" else "/ipistate/v1/fork"
         given: dict[str, Any] = {"cookie": self.cookies[name], "headers": TOKEN}
-        wire = self.wire(self.app, path, None, **given)
+        wire = self.wire(self.app, path, None, slow=True, **given)
         await self.settled()
         self.slow.append(Slow(kind, name, wire, self.is_open))
         if self.is_open and name in self.known:
             self.known[name].busy += 1
 
     async def finish(self, which: int, leaves: bool) -> None:
-        """Send the rest of a request, or hang up instead."""
+        """Let a handler go on, or hang up instead."""
         if not self.slow:
             return
         one = self.slow.pop(which % len(self.slow))

@@ -132,6 +132,7 @@ async def test_a_prepare_does_not_wait_for_a_fork_that_was_refused(
         None,
         cookie=cookie_of(client),
         headers=TOKEN,
+        slow=True,
     )
     await settled()
     ids = [{"rollout_id": "a"}]
@@ -161,6 +162,7 @@ async def test_a_fork_of_the_retired_attempt_itself(
         None,
         cookie=cookie_of(client),
         headers=TOKEN,
+        slow=True,
     )
     await settled()
     ids = [{"rollout_id": "ipi-7"}]

@@ -194,7 +194,7 @@ async def test_a_caller_that_leaves_is_logged(
 ) -> None:
     """With what it asked for, and without an outcome."""
     client = await connect()
-    blocking = wire(client.app, "/no_such_tool", None)
+    blocking = wire(client.app, "/no_such_tool", None, slow=True)
     await settled()
     waiting = wire(
         client.app,

@@ -91,7 +91,7 @@ async def test_sessions_and_requests_are_shown_as_they_are(
     client = await seeded(connect, world)
     other = await connect(client.app)
     await other.post("/seed_session", json={"environment": world})
-    running = wire(client.app, "/no_such_tool", None)
+    running = wire(client.app, "/no_such_tool", None, slow=True)
     await settled()
     before = await scraped(client)
     running.give(b"{}")

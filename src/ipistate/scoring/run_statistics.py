@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import attrs
 
+from ipistate.kernel import is_object
 from ipistate.scoring.measurements import Measurements
 
 
@@ -42,8 +43,8 @@ class MeasuredRollout:
         measurements.
         """
         response = rollout.get("response")
-        usage = response.get("usage") if isinstance(response, dict) else None
-        more = _numbers(usage) if isinstance(usage, dict) else {}
+        usage = response.get("usage") if is_object(response) else None
+        more = _numbers(usage) if is_object(usage) else {}
         return cls(rollout, {**_numbers(rollout), **more})
 
     @property

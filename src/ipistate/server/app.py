@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
+from ipistate.protocol import METRICS_PATH
 from ipistate.server.adapter.control_plane import ControlPlane
 from ipistate.server.adapter.cookies import SessionCookie, SessionLayer
 from ipistate.server.adapter.data_plane import DataPlane
@@ -17,7 +18,6 @@ from ipistate.server.adapter.gate import GateLayer
 from ipistate.server.adapter.hot_path import ToolCallLayer
 from ipistate.server.adapter.prefix import PrefixLayer
 from ipistate.server.adapter.token import TokenLayer
-from ipistate.server.bodies import BodyLimitLayer
 from ipistate.server.extension.routes import Extension
 from ipistate.server.hosts import HostLayer
 from ipistate.server.live.lifespan import lifespan_of
@@ -25,6 +25,7 @@ from ipistate.server.live.shell import Shell
 from ipistate.server.operating.observer import Observer
 from ipistate.server.operating.settings import ServerSettings
 from ipistate.server.replies import ANSWERED, Answers
+from ipistate.server.uploads import BodyLimitLayer, Uploads, WholeBodyLayer
 from ipistate.tools import call_tool
 
 
@@ -46,7 +47,7 @@ def create_app(
     """Build a server with no sessions.
 
     A request passes the rollout prefix, its session, the token if it is guarded, the
-    gate and the body limit, in this order, before it reaches a route; see docs/reference/control-plane.md, sections 1 and 3.4.
+    limits of its body and the gate, in this order, before it reaches a route; see docs/reference/control-plane.md, sections 1 and 3.4.
     ``app.state.shell`` has the live sessions.
 
     Args:
@@ -65,10 +66,11 @@ def create_app(
     guarded = ControlPlane(shell, settings).routes()
     if settings.extension:
         guarded += Extension(settings, shell, run, cookie).routes()
+    routes = [_exact(r) for r in (*data.routes(), *guarded, *observer.routes(shell))]
+    uploads = Uploads(settings.max_uploads_bytes)
+    has_token = settings.checkpoint_token is not None
     app = Starlette(
-        routes=[
-            _exact(one) for one in (*data.routes(), *guarded, *observer.routes(shell))
-        ],
+        routes=routes,
         middleware=[
             *_hosts(settings, observer),
             Middleware(
@@ -79,13 +81,18 @@ def create_app(
                 data=data,
                 max_body_size=settings.max_body_bytes,
             ),
-            *_layers(settings, shell, observer, cookie, guarded),
+            *_layers(settings, observer, cookie, guarded),
+            Middleware(
+                WholeBodyLayer, uploads=uploads, routes=routes, answer=answers.to
+            ),
+            Middleware(GateLayer, shell=shell, seed_headers=has_token),
         ],
         exception_handlers=dict.fromkeys((*_DETAILED, *ANSWERED, Exception), answers),
         lifespan=lifespan_of(observer, shell, settings.idle_seconds),
     )
     app.router.redirect_slashes = False
     app.state.shell = shell
+    app.state.uploads = uploads
     return app
 
 
@@ -113,7 +120,6 @@ def _observer(settings: ServerSettings) -> Observer:
 
 def _layers(
     settings: ServerSettings,
-    shell: Shell,
     observer: Observer,
     cookie: SessionCookie,
     guarded: list[Route],
@@ -122,8 +128,11 @@ def _layers(
     layers = [
         Middleware(PrefixLayer, observer=observer),
         Middleware(SessionLayer, cookie=cookie),
-        Middleware(GateLayer, shell=shell, seed_headers=token is not None),
-        Middleware(BodyLimitLayer, max_body_size=settings.max_body_bytes),
+        Middleware(
+            BodyLimitLayer,
+            max_body_size=settings.max_body_bytes,
+            others={METRICS_PATH: settings.max_metrics_bytes},
+        ),
     ]
     if token is not None:
         guard = Middleware(TokenLayer, token=token, routes=guarded, observer=observer)

@@ -1,13 +1,10 @@
-"""Request bodies: what counts as JSON, and how long they may be."""
+"""Request bodies: what counts as JSON, and how many ids they may name."""
 
 from __future__ import annotations
 
 import re
 
-from math import inf
 from typing import TYPE_CHECKING, Final
-
-from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 
 from ipistate.errors import SchemaError, preview
 from ipistate.kernel import JsonArray, JsonObject, decode
@@ -15,38 +12,12 @@ from ipistate.kernel import JsonArray, JsonObject, decode
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.types import Receive, Scope, Send
 
     from ipistate.kernel import JsonValue
 
 _JSON: Final = re.compile(
     r"application/(?:json|[^;\s/]+\+json)\s*(?:;.*)?", re.IGNORECASE | re.DOTALL
 )
-_LENGTH_DIGITS: Final = 18
-
-
-class BodyLimitLayer(RequestBodyLimitMiddleware):
-    """Starlette's limit, without its cost for bodies that declare a length within it.
-
-    The HTTP parser holds a body to its declared length. A transfer coding overrides
-    that length, so then the bytes are counted.
-    """
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and _declared(scope) <= self.max_body_size:
-            await self.app(scope, receive, send)
-        else:
-            await super().__call__(scope, receive, send)
-
-
-def _declared(scope: Scope) -> float:
-    length = inf
-    for name, value in scope["headers"]:
-        if name == b"content-length" and value.isdigit():
-            length = int(value[:_LENGTH_DIGITS])
-        elif name == b"transfer-encoding":
-            return inf
-    return length
 
 
 class ArgumentsError(SchemaError):

@@ -29,6 +29,7 @@ from ipistate.server.live.sessions import (
     SessionConflictError,
     SessionsFullError,
 )
+from ipistate.server.uploads import UploadsFullError
 from ipistate.sessions import IdempotencyError, SessionRangeError
 
 
@@ -101,7 +102,8 @@ class QueryError(SchemaError):
 
 
 _COUNTED: Final = (
-    *(DecodeError, SchemaError, SessionConflictError, SessionsFullError),
+    *(DecodeError, SchemaError, SessionConflictError),
+    *(SessionsFullError, UploadsFullError),
     *(IdempotencyError, KeyHeaderError, SessionRangeError),
 )
 
@@ -127,7 +129,7 @@ def answer(error: Exception) -> Response:
         case KeyHeaderError() | IdempotencyError() | SessionRangeError():
             status = 400 if isinstance(error, KeyHeaderError) else 409
             return refused(error.code, error.message, status)
-        case SessionsFullError():
+        case SessionsFullError() | UploadsFullError():
             return refused(error.code, error.message, 503)
         case _:
             return json_reply(repr(error), 500)

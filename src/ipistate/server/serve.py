@@ -6,14 +6,19 @@ import asyncio
 import logging
 import os
 import sys
+import time
 
-from typing import TYPE_CHECKING, Final, Literal
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 import uvicorn
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ipistate.server.app import create_app
 from ipistate.server.hosts import with_hosts
 from ipistate.server.operating.collector import spare_the_old
+from ipistate.server.operating.connections import AcceptErrors, StalledConnections
 from ipistate.server.operating.logs import LogForm, ready_line
 
 
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import FrameType
 
+    from ipistate.server.operating.connections import Connection
     from ipistate.server.operating.settings import ServerSettings
 
 HOST: Final = "127.0.0.1"
@@ -57,15 +63,33 @@ def engine_of(config: uvicorn.Config) -> dict[str, str]:
     The extra ``server`` brings fast ones where they exist; uvicorn takes what is there.
     """
     loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
-    parser = "httptools" if "httptools" in str(config.http_protocol_class) else "h11"
+    parser = "h11" if config.http_protocol_class is H11Protocol else "httptools"
     return {"event_loop": loop, "http_parser": parser}
 
 
-class _Server(uvicorn.Server):
+def parser_of(http: Literal["auto", "h11", "httptools"]) -> type[asyncio.Protocol]:
+    """Return uvicorn's protocol for a parser, whose memory for a head is bounded."""
+    if http == "h11" or (http == "auto" and find_spec("httptools") is None):
+        return H11Protocol
+    from ipistate.server.operating.bounded_httptools import (  # noqa: PLC0415 - an extra's module
+        BoundedHttpTools,
+    )
+
+    return BoundedHttpTools
+
+
+class IpistateServer(uvicorn.Server):
+    """uvicorn's server, which says when it is ready and gives up stalled connections."""
+
     def __init__(
-        self, config: uvicorn.Config, form: LogForm, started: Callable[[], None]
+        self,
+        config: uvicorn.Config,
+        stalled: StalledConnections,
+        form: LogForm = LogForm.TEXT,
+        started: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(config)
+        self._stalled = stalled
         self._form = form
         self._started = started
 
@@ -79,8 +103,20 @@ class _Server(uvicorn.Server):
         else:
             super().handle_exit(sig, frame)
 
+    async def on_tick(self, counter: int) -> bool:
+        """Look at the connections, now and then."""
+        self._stalled.look(self.open_connections, time.monotonic())
+        return await super().on_tick(counter)
+
+    @property
+    def open_connections(self) -> set[Connection]:
+        """The connections; nothing but the two parsers is configured."""
+        return cast("set[Connection]", self.server_state.connections)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say where."""
         await super().startup(sockets)
+        asyncio.get_running_loop().set_exception_handler(AcceptErrors(time.monotonic))
         listeners = [one for server in self.servers for one in server.sockets]
         for listener in listeners:
             host, port = listener.getsockname()[:2]
@@ -91,6 +127,33 @@ class _Server(uvicorn.Server):
         sys.stderr.flush()
         if listeners:
             self._started()
+
+
+def config_of(
+    settings: ServerSettings,
+    host: str = HOST,
+    port: int = PORT,
+    *,
+    loop: Literal["auto", "asyncio", "uvloop"] = "auto",
+    http: Literal["auto", "h11", "httptools"] = "auto",
+) -> uvicorn.Config:
+    """Return how uvicorn serves an application with these settings."""
+    return uvicorn.Config(
+        create_app(with_hosts(settings, host)),
+        host=host,
+        port=port,
+        workers=1,
+        loop=loop,
+        http=parser_of(http),
+        ws="none",
+        h11_max_incomplete_event_size=settings.max_header_bytes,
+        timeout_keep_alive=settings.keep_alive_seconds,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+    )
 
 
 def run(  # noqa: PLR0913 - one parameter for each choice
@@ -117,18 +180,6 @@ def run(  # noqa: PLR0913 - one parameter for each choice
         ValueError: A hardened server listens everywhere, and no host is allowed.
     """
     refuse_workers(os.environ, workers)
-    config = uvicorn.Config(
-        create_app(with_hosts(settings, host)),
-        host=host,
-        port=port,
-        workers=1,
-        loop=loop,
-        http=http,
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-    )
+    config = config_of(settings, host, port, loop=loop, http=http)
     spare_the_old()
-    _Server(config, log_form, started).run()
+    IpistateServer(config, StalledConnections(settings), log_form, started).run()

@@ -62,7 +62,6 @@ class DataPlane:
         self._run = run
         self._start = Session if settings.extension else UnloggedSession
         self._known = KnownWorlds(settings.seed_pool_bytes)
-        self._max_metrics = settings.max_metrics_bytes
         self._read_exchange = scoring_of(settings, self._known.read)
         self._reverify_mode = reverify_mode_of(settings)
 
@@ -72,17 +71,11 @@ class DataPlane:
         Tools come after the fixed POST routes, whose names they cannot have, and before
         the GET routes, because their calls are most of the traffic.
         """
-        metrics = Route(
-            METRICS_PATH,
-            aggregate_metrics,
-            methods=["POST"],
-            max_body_size=self._max_metrics,
-        )
         return [
             Route(SEED_PATH, self.seed_session, methods=["POST"]),
             Route(VERIFY_PATH, self.verify, methods=["POST"]),
             Route(CLOSE_PATH, self.close_session, methods=["POST"]),
-            metrics,
+            Route(METRICS_PATH, aggregate_metrics, methods=["POST"]),
             Route("/{tool_name}", self.call, methods=["POST"]),
             Route(REVERIFY_PATH, self.reverify_mode, methods=["GET"]),
             *[Route(path, alive, methods=["GET"]) for path in LIVENESS_PATHS],

@@ -10,8 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import uuid4
 
-from starlette.requests import ClientDisconnect
-
 from ipistate.errors import SchemaError
 from ipistate.protocol import (
     RESERVED_NAMES,
@@ -23,6 +21,7 @@ from ipistate.server.adapter.cookies import VARY
 from ipistate.server.adapter.prefix import split_prefix
 from ipistate.server.bodies import arguments_of
 from ipistate.server.replies import ANSWERED
+from ipistate.server.uploads import again
 
 
 if TYPE_CHECKING:
@@ -76,6 +75,11 @@ class ToolCallLayer:
             await self._app(scope, receive, send)
             return
         name, episode, session = head
+        received = await receive()
+        if received["type"] != "http.request" or received.get("more_body", False):
+            # What is still on its way is counted and limited on the other way.
+            await self._app(scope, again(received, receive), send)
+            return
         session_id = session.get(SESSION_MEMBER, "")
         is_new, lost = not is_session_id(session_id), False
         if is_new:
@@ -85,15 +89,13 @@ class ToolCallLayer:
         number = self._shell.enter(f"/{name}", session_id, episode)
         if number is None:
             # It is refused or has to wait, which the gate of the other way can do.
-            await self._app(scope, receive, send)
+            await self._app(scope, again(received, receive), send)
             return
         status = None
         try:
-            arguments = arguments_of(await _body(receive))
+            arguments = arguments_of(received.get("body", b""))
             body = self._data.called(session_id, name, arguments, is_new=is_new)
             status, headers = 200, [(b"content-length", b"%d" % len(body)), _JSON]
-        except ClientDisconnect:
-            return
         except ANSWERED as error:
             reply = self._answers.to(error)
             status, headers = reply.status_code, reply.raw_headers
@@ -136,14 +138,3 @@ class ToolCallLayer:
             return None
         cookie = fields.get(b"cookie")
         return name, episode, self._cookie.session(() if cookie is None else (cookie,))
-
-
-async def _body(receive: Receive) -> bytes:
-    pieces: list[bytes] = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        pieces.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return pieces[0] if len(pieces) == 1 else b"".join(pieces)

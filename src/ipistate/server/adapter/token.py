@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 AUTHORIZED: Final = "ipistate.authorized"
 """Set in the scope of a call that may pass; a route without it refuses every call."""
 
+_SHOWN: Final = 100
+
 _log: Final = logging.getLogger("ipistate.server.token")
 
 
@@ -66,8 +68,10 @@ class TokenLayer:
             scope[AUTHORIZED] = True
             await self._app(scope, receive, send)
             return
-        client = scope.get("client") or (None,)
-        _log.warning("call without the token", extra={"client": client[0]})
+        client = (scope.get("client") or (None,))[0]
+        # A proxy that is trusted may have written anything as the address.
+        shown = ascii(client)[:_SHOWN]
+        _log.warning("call without the token from %s", shown, extra={"client": client})
         self._observer.refused("unauthorized")
         await _unauthorized()(scope, receive, send)
 

@@ -140,6 +140,21 @@ class CheckpointFiles:
             case Read():
                 return partial(self._read, action)
 
+    def failed(self, action: Write | StopWrite | Read, error: BaseException) -> Event:
+        """Return the end of work that no thread could do; the same may be tried again."""
+        _log.error("work on checkpoint files failed", exc_info=error)
+        text = f"the work could not be done: {type(error).__name__}: {error}"
+        outcome = CheckpointError("invalid_checkpoint_state", text)
+        match action:
+            case Write(write=write):
+                # The pool may have kept the work for later; it then publishes nothing.
+                _stop(write, self._stops.pop(write, StopFlag()))
+                return WriteEnded(write, outcome)
+            case StopWrite(write=write):
+                return _stop(write, self._stops.get(write, StopFlag()))
+            case Read(read=read):
+                return ReadEnded(read, outcome)
+
     def _write(self, action: Write, stop: StopFlag) -> Event:
         lines = _Lines()
         began = perf_counter()

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -126,6 +127,9 @@ class Shell:
             observer,
             follow_links=not settings.hardened,
         )
+        # Its own, because asyncio would import one when it is first needed, and a
+        # process that has no file descriptor left can import nothing.
+        self._threads = ThreadPoolExecutor(thread_name_prefix="checkpoint")
         self._timer: asyncio.TimerHandle | None = None
 
     # The gate
@@ -144,8 +148,7 @@ class Shell:
         """
         if passage.answer is None:
             try:
-                limit = self._settings.max_body_bytes
-                return await passage.settled(receive, limit)
+                return await passage.settled(receive)
             finally:
                 self._waking.discard(passage)
         # The gate has opened, and the machine has let in who waited, in their order. But
@@ -242,7 +245,8 @@ class Shell:
             and self._settings.checkpoint_root
         ):
             try:
-                await asyncio.to_thread(self._files.check, body.checkpoint_dir)
+                loop, named = asyncio.get_running_loop(), body.checkpoint_dir
+                await loop.run_in_executor(self._threads, self._files.check, named)
             except CheckpointError as error:
                 document = refusal(error.code, error.message)
                 return Reply(next(self._numbers), STATUS_OF[error.code], document)
@@ -251,7 +255,7 @@ class Shell:
         self._feed(ControlCalled(call.number, body))
         try:
             if call.answer is None:
-                await call.settled(receive, 0)
+                await call.settled(receive)
             return call.answer
         finally:
             if self._calls.pop(call.number, None) is not None:
@@ -315,7 +319,7 @@ class Shell:
             case SetTimer():
                 self._set_timer(action.at)
             case Write() | StopWrite() | Read():
-                self._in_background(self._files.task(action))
+                self._in_background(action, answer)
 
     def _answer(self, action: Reply) -> None:
         code = code_of(action)
@@ -369,13 +373,23 @@ class Shell:
             delay = max(0.0, at - self._clock())
             self._timer = loop.call_later(delay, self._feed, Tick())
 
-    def _in_background(self, task: Callable[[], Event]) -> None:
+    def _in_background(
+        self, action: Write | StopWrite | Read, answer: Callable[[Event], None]
+    ) -> None:
+        # However this ends, the machine has to hear of it: a write that it believes to
+        # go on for ever would let the checkpoint neither succeed nor fail.
         def done(work: asyncio.Future[Event]) -> None:
             if not work.cancelled():
-                self._feed(work.result())
+                error = work.exception()
+                failed = None if error is None else self._files.failed(action, error)
+                self._feed(failed or work.result())
 
+        task = self._files.task(action)
         loop = asyncio.get_running_loop()
-        loop.run_in_executor(None, task).add_done_callback(done)
+        try:
+            loop.run_in_executor(self._threads, task).add_done_callback(done)
+        except (RuntimeError, OSError) as error:  # there is no room for a thread
+            answer(self._files.failed(action, error))
 
 
 def _note_phase(

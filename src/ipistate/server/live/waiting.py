@@ -40,37 +40,33 @@ class Pending(Generic[A]):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def settled(self, receive: Receive, limit: int) -> Receive:
+    async def settled(self, receive: Receive) -> Receive:
         """Wait for the answer, or until the client goes away.
 
         Args:
-            receive: The request's channel, read from meanwhile to see its end.
-            limit: Bytes of the body after which no more is read.
+            receive: The request's channel, read from meanwhile to see its end. The
+                body is complete: nothing else can come that would have to be kept.
 
         Returns:
             A channel that first gives what was read meanwhile.
         """
         self._waiter = asyncio.get_running_loop().create_future()
-        with _watching(receive, self, limit) as channel:
+        with _watching(receive, self) as channel:
             await self._waiter
         return channel
 
 
 @contextmanager
-def _watching(
-    receive: Receive, pending: Pending[A], limit: int
-) -> Generator[Receive, None, None]:
+def _watching(receive: Receive, pending: Pending[A]) -> Generator[Receive, None, None]:
     seen: deque[Message] = deque()
 
     async def watch() -> None:
-        size = 0
-        while size <= limit:
+        while True:
             message = await receive()
             if message["type"] == "http.disconnect":
                 pending.wake()
                 return
             seen.append(message)
-            size += len(message.get("body", b""))
 
     async def channel() -> Message:
         return seen.popleft() if seen else await receive()

@@ -166,7 +166,7 @@ class ServerSettings:
         check=WholeNumber(1),
     )
     max_metrics_bytes: int = _setting(
-        256 * MEBIBYTE,
+        64 * MEBIBYTE,
         "The same for /aggregate_metrics, which gets all results of a run at once.",
         "--max-metrics-body BYTES",
         check=WholeNumber(1),
@@ -182,6 +182,37 @@ class ServerSettings:
         "Most episodes or rollouts that one control call may name.",
         "--max-control-ids N",
         check=WholeNumber(1, MAX_IDS),
+    )
+    max_uploads_bytes: int = _setting(
+        256 * MEBIBYTE,
+        "Memory for bodies that are not complete or wait for a checkpoint to end, all "
+        "together; what comes beyond it is answered 503.",
+        "--max-uploads BYTES",
+        check=WholeNumber(1),
+    )
+    max_header_bytes: int = _setting(
+        16 * 1024,
+        "What may come of a request's head without its end; then it is answered 400.",
+        "--max-header BYTES",
+        check=WholeNumber(1),
+    )
+    header_seconds: float = _setting(
+        30.0,
+        "How long a new connection, or the head of a request, may take.",
+        "--header-timeout SECONDS",
+        check=PositiveSeconds(),
+    )
+    body_seconds: float = _setting(
+        120.0,
+        "How long a body may take to arrive, and a client to take any of its reply.",
+        "--body-timeout SECONDS",
+        check=PositiveSeconds(),
+    )
+    keep_alive_seconds: int = _setting(
+        5,
+        "How long a connection is kept after a reply for another request.",
+        "--keep-alive SECONDS",
+        check=WholeNumber(1),
     )
     seed_pool_bytes: int = _setting(
         64 * MEBIBYTE,
@@ -273,6 +304,10 @@ class ServerSettings:
             raise ValueError("the extension needs a checkpoint token")
         if self.checkpoint_state_version != 1 and not self.extension:
             raise ValueError("checkpoints with histories need the extension")
+        if self.max_uploads_bytes < max(self.max_body_bytes, self.max_metrics_bytes):
+            raise ValueError(
+                "max_uploads_bytes is at least max_body_bytes and max_metrics_bytes"
+            )
 
     @property
     def finds_by_prefix(self) -> bool:
