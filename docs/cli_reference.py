@@ -32,6 +32,7 @@ def contexts(
         parent=parent,
         terminal_width=WIDTH,
         max_content_width=WIDTH,
+        **command.context_settings,
     )
     yield context
     if isinstance(command, click.Group):
