@@ -69,5 +69,6 @@ def test_a_server_that_answers_otherwise_is_seen(
     found = asyncio.run(soaked(order, tmp_path, (crossed,)))
 
     assert not found["ok"]
-    assert any("expected" in one for one in found["differences"])
-    assert any("differs in a checkpoint" in one for one in found["differences"])
+    assert found["counts"]["differences in replies"] > 0
+    assert found["counts"]["differences in records"] > 0
+    assert 50 >= len(found["differences"]) > 0

@@ -89,9 +89,10 @@ class Clients:
         expected = await state.shadow.answer(told, sent)
         del state.shadow.unanswered[name]
         if (status, reply) != (200, expected):
-            state.differ(f"{name}, {sent}: {status} {reply!r}, expected {expected!r}")
+            text = f"{name}, {sent}: {status} {reply!r}, expected {expected!r}"
+            state.differ("replies", text)
         if session.cookie and told.session_id != session.session_id:
-            state.differ(f"{name}, {sent.route}: another session answers")
+            state.differ("replies", f"{name}, {sent.route}: another session answers")
         self._count()
 
     def _count(self) -> None:

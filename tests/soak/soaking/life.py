@@ -69,7 +69,7 @@ class Life:
             state.tally["restores"] += 1
             going_on = state.shadow.sessions.values()
             if sorted(restored) != sorted(one.episode.capture_key for one in going_on):
-                state.differ("a restore told other episodes")
+                state.differ("restores", "a restore told other episodes")
         return not self.clients.is_over
 
     async def serve(self, stop: Callable[[], bool]) -> None:
@@ -95,7 +95,7 @@ class Life:
         if state.kept is not None:
             state.kept = await self._settled(state.kept)
         if await self.server.sessions() != len(state.shadow.sessions):
-            state.differ("the server has another number of sessions at the end")
+            state.differ("sessions", "the server has another number at the end")
 
     def _name(self, what: str) -> str:
         return f"{what}-{self.state.tally['servers']}"
@@ -131,7 +131,7 @@ class Life:
                 shutil.rmtree(state.kept.directory)
             state.kept = Kept(directory, cut)
         elif answered is not None:
-            state.differ(f"{name} was committed and is not there")
+            state.differ("commits", f"{name} was committed and is not there")
         if not is_fatal:
             await self.server.coordinator.resume(name, deadline())
 
@@ -182,7 +182,7 @@ class Life:
         self.state.tally["records compared"] += manifest.record_count
         self.state.tally["doubts settled"] += len(kept.cut.unanswered)
         for text in differences:
-            self.state.differ(text)
+            self.state.differ("records", text)
         return Kept(kept.directory, cut, is_settled=True)
 
 

@@ -61,9 +61,10 @@ class SoakState:
     usual: dict[str, float] = attrs.field(factory=dict, init=False)
     """Seconds of each operation the last time that it was left alone."""
 
-    def differ(self, text: str) -> None:
-        """Note a difference."""
+    def differ(self, where: str, text: str) -> None:
+        """Note a difference; all are counted by where they are, and some are told."""
         self.tally["differences"] += 1
+        self.tally[f"differences in {where}"] += 1
         if len(self.differences) < _MOST_TOLD:
             self.differences.append(text)
             sys.stderr.write(f"DIFFERENCE: {text}\n")
