@@ -19,6 +19,7 @@ from ipistate.cli.exits import LEGEND, RefusedInputError, refusing
 from ipistate.cli.files import (
     check_one_stdin,
     numbered_lines,
+    read_file,
     rereadable,
     size_of,
     task_index,
@@ -28,7 +29,8 @@ from ipistate.cli.output_files import check_writable, output_file
 from ipistate.cli.progress import reading
 from ipistate.cli.terminal import amount, emit, note
 from ipistate.cli.texts import shown
-from ipistate.errors import SchemaError
+from ipistate.errors import DecodeError, SchemaError
+from ipistate.kernel import EMPTY_OBJECT, JsonObject, decode
 from ipistate.report import Here, Processes, ReportLine, Source, write
 from ipistate.scoring import TaskIndex, with_injection, with_world
 from ipistate.tools import TOOLS
@@ -38,13 +40,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from ipistate.kernel import JsonObject
     from ipistate.report import Broken, Run, Worker
     from ipistate.tools import Tool
 
 ALONE: Final = 4 * 2**20
 """Bytes of input up to which further processes would take longer to begin."""
 _MOST_PROCESSES: Final = 8
+_LONGEST_SETTINGS: Final = 2**20
 
 
 @click.command("report", epilog=LEGEND)
@@ -90,7 +92,8 @@ def command(
     said, the tool calls, where the injected text was read, what each call changed.
     It is one file that loads nothing. Several FILEs are several runs, compared.
 
-    A run's attempts that failed, in FILE's NAME_failures.jsonl, count as masked.
+    A run's attempts that failed, in FILE's NAME_failures.jsonl, count as masked. What it
+    was made of, in FILE.run.json, stands beside what its rollouts record.
 
     Each trace is executed again on its row's environment, or on that of its row in
     --tasks. A line that is not a rollout is refused, unless --skip-broken is given.
@@ -143,6 +146,7 @@ def _written(
                 name,
                 starmap(ReportLine, watched.over(numbered_lines(one))),
                 _failures(one, files.values()),
+                _made(one),
             )
             for name, one in files.items()
         ]
@@ -176,6 +180,19 @@ def _failures(file: str, files: Collection[str]) -> Iterator[ReportLine]:
     if file != "-" and size_of(str(beside)) and str(beside) not in files:
         for number, text in numbered_lines(str(beside)):
             yield ReportLine(number, text, is_failure=True)
+
+
+def _made(file: str) -> JsonObject:
+    # As ``ipistate run`` names it. The page can do without.
+    beside = Path(file).with_name(f"{Path(file).name}.run.json")
+    if file == "-" or size_of(str(beside)) is None:
+        return EMPTY_OBJECT
+    try:
+        found = decode(read_file(str(beside), most=_LONGEST_SETTINGS))
+    except (DecodeError, RefusedInputError) as error:
+        note(f"{shown(str(beside))} is left out: {error}")
+        return EMPTY_OBJECT
+    return found if isinstance(found, JsonObject) else EMPTY_OBJECT
 
 
 def _names(files: tuple[str, ...]) -> list[str]:

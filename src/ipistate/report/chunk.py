@@ -24,6 +24,7 @@ from ipistate.kernel import (
     freeze,
 )
 from ipistate.report.index import IndexEntry, entry
+from ipistate.report.recorded import Recorded
 from ipistate.report.rollout import read
 from ipistate.report.tally import Groups
 from ipistate.report.texts import Texts
@@ -75,6 +76,7 @@ class Chunk:
     entries: tuple[IndexEntry, ...]
     broken: tuple[Broken, ...]
     groups: Groups
+    recorded: Recorded
     data: str
     """The views, as base64 of gzip of JSON."""
 
@@ -95,7 +97,7 @@ def chunk(
     tools: Mapping[str, Tool] = TOOLS,
 ) -> Chunk:
     """Read a batch of lines; those that are not rollouts are listed, nothing is raised."""
-    texts, groups = Texts(), Groups()
+    texts, groups, recorded = Texts(), Groups(), Recorded()
     entries: list[IndexEntry] = []
     broken: list[Broken] = []
     views: list[dict[str, Any]] = []
@@ -106,10 +108,17 @@ def chunk(
             broken.append(Broken(line.number, error.code, str(error)))
             continue
         groups.add(one)
+        recorded.add(one)
         entries.append(entry(one, is_failure=line.is_failure))
         views.append(view(one, texts))
     data = packed({"texts": texts.kept, "rollouts": views})
-    return Chunk(entries=tuple(entries), broken=tuple(broken), groups=groups, data=data)
+    return Chunk(
+        entries=tuple(entries),
+        broken=tuple(broken),
+        groups=groups,
+        recorded=recorded,
+        data=data,
+    )
 
 
 def packed(document: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
 
 MOST_LABELS: Final = 40
 """Labels of a dimension that a table shows; the rest is counted."""
+
+FEW: Final = 10
+"""Judged rollouts below which a label says little: such rows stand last, in grey."""
+
+COLUMNS: Final = (
+    ("domain", "difficulty", "verification"),
+    ("strategy", "category", "vector"),
+)
+"""Dimensions side by side: each of these columns is about as tall as the other."""
 
 STATUSES: Final[Mapping[str, str]] = {
     "effective": "attack took effect",
@@ -75,6 +85,26 @@ class GroupRow:
     label: str
     tallies: tuple[tuple[int, ReportTally], ...]
 
+    @property
+    def size(self) -> int:
+        """Rollouts of all runs."""
+        return sum(one.rollouts for _, one in self.tallies)
+
+    @property
+    def is_small(self) -> bool:
+        """No run has enough of it to say much."""
+        return max(judged(one).n for _, one in self.tallies) < FEW
+
+    @property
+    def resistance(self) -> float | None:
+        """That of the first run which has the label, to sort by."""
+        return judged(self.tallies[0][1]).value
+
+    @property
+    def utility(self) -> float | None:
+        """As ``resistance``."""
+        return useful(self.tallies[0][1]).value
+
 
 @attrs.frozen
 class Breakdown:
@@ -105,6 +135,24 @@ class Comparison:
     """For each measure the difference and its interval."""
 
 
+def judged(tally: ReportTally) -> Rate:
+    """Return the resistance by effects, or else the one by the trace."""
+    found = tally.rate("resistance")
+    return found if found.n else tally.rate("trace_resistance")
+
+
+def useful(tally: ReportTally) -> Rate:
+    """Return the utility by effects, or else the one by the trace."""
+    found = tally.rate("utility")
+    return found if found.n else tally.rate("trace_utility")
+
+
+def leading(runs: Sequence[Run]) -> str:
+    """Name the one measure that a page leads with."""
+    known = any(run.groups.total.rate("resistance").n for run in runs)
+    return "resistance" if known else "trace_resistance"
+
+
 def shares(tally: ReportTally) -> list[Share]:
     """Cut a bar into the outcomes of a run."""
     found: list[Share] = []
@@ -119,10 +167,10 @@ def shares(tally: ReportTally) -> list[Share]:
 
 
 def breakdowns(runs: Sequence[Run]) -> Iterator[Breakdown]:
-    """Sort the rollouts of all runs by each dimension."""
+    """Sort the rollouts of all runs by each dimension, large labels first."""
     for name in DIMENSIONS:
         by_run = [run.groups.labels(name) for run in runs]
-        labels = sorted({label for one in by_run for label in one}, key=_rank)
+        labels = {label for one in by_run for label in one}
         rows = [
             GroupRow(
                 label,
@@ -130,17 +178,19 @@ def breakdowns(runs: Sequence[Run]) -> Iterator[Breakdown]:
             )
             for label in labels
         ]
-        if len(rows) > MOST_LABELS:
-            rows.sort(key=lambda row: -sum(one.rollouts for _, one in row.tallies))
-        shown = tuple(rows[:MOST_LABELS])
-        yield Breakdown(name, TITLES[name], shown, len(rows) - len(shown))
+        rows.sort(key=lambda row: (-row.size, row.label))
+        shown = sorted(rows[:MOST_LABELS], key=lambda row: _ORDER.get(row.label, 9))
+        yield Breakdown(name, TITLES[name], tuple(shown), len(rows) - len(shown))
 
 
 def matrices(runs: Sequence[Run]) -> Iterator[Matrix]:
     """Cross strategy and difficulty, where there is anything to cross."""
     for number, run in enumerate(runs):
         cells = run.groups.crossed
-        rows = sorted({strategy for strategy, _ in cells})[:MOST_LABELS]
+        sizes: Counter[str] = Counter()
+        for (strategy, _), tally in cells.items():
+            sizes[strategy] += tally.rollouts
+        rows = sorted(sizes, key=lambda row: (-sizes[row], row))[:MOST_LABELS]
         columns = sorted({difficulty for _, difficulty in cells}, key=_rank)[:6]
         if len(rows) > 1 and len(columns) > 1:
             yield Matrix(
@@ -168,10 +218,7 @@ def _rate(
     cells: Mapping[tuple[str, str], ReportTally], strategy: str, difficulty: str
 ) -> Rate:
     tally = cells.get((strategy, difficulty))
-    if tally is None:
-        return Rate()
-    found = tally.rate("resistance")
-    return found if found.n else tally.rate("trace_resistance")
+    return Rate() if tally is None else judged(tally)
 
 
 def _rank(label: str) -> tuple[int, str]:

@@ -8,6 +8,7 @@ import attrs
 
 from ipistate.kernel import JsonArray, JsonObject, JsonValue
 from ipistate.report.rollout import DIMENSIONS, StoredRollout
+from ipistate.report.tasks import TaskName, key_of, resisted
 
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ class IndexEntry:
     calls: int
     is_exposed: bool
     is_failure: bool
+    key: str
+    """Of its task, equal in all runs; empty if nothing tells tasks apart."""
+    resisted: bool | None
+    """None if it cannot be judged."""
 
 
 class Index:
@@ -42,6 +47,7 @@ class Index:
         """Begin with none."""
         self.columns: dict[str, list[Any]] = {}
         self.tables: dict[str, dict[str, int]] = {}
+        self.tasks: dict[str, TaskName] = {}
         self.chunks: int = 0
 
     def add(self, run: int, entries: Iterable[IndexEntry]) -> None:
@@ -60,6 +66,7 @@ class Index:
                 "id": one.ident,
                 "read": int(one.is_exposed),
                 "failed": int(one.is_failure),
+                "same": self._number(one),
             }
             for name, value in plain.items():
                 self.columns.setdefault(name, []).append(value)
@@ -69,6 +76,16 @@ class Index:
                 self.columns.setdefault(name, []).append(number)
         self.chunks += 1
 
+    def _number(self, one: IndexEntry) -> int:
+        # A link needs a number that is short; -1 is like no other.
+        if not one.key:
+            return -1
+        if one.key not in self.tasks:
+            number, place = len(self.tasks), one.task.partition(".")[0]
+            name = TaskName(number, one.key, one.labels[0], place, one.title)
+            self.tasks[one.key] = name
+        return self.tasks[one.key].number
+
     def to_document(self) -> dict[str, Any]:
         """Write the index as plain data."""
         tables = {name: [*table] for name, table in self.tables.items()}
@@ -77,19 +94,21 @@ class Index:
 
 def entry(one: StoredRollout, *, is_failure: bool) -> IndexEntry:
     """Describe a rollout for the index."""
-    row, injection = one.row, one.injection
+    row, injection, asked = one.row, one.injection, _asked(one.row)
     return IndexEntry(
         line=one.line,
         status=one.status,
         labels=tuple(map(str, one.labels.values())),
         task=place_of(row),
-        title=_clipped(_asked(row)),
+        title=_clipped(asked),
         goal=_clipped(injection.goal) if injection else "",
         target=_clipped(injection.target_tool) if injection else "",
         ident=_clipped(str(row.get("_ng_rollout_id") or one.response.get("id") or "")),
         calls=len(one.calls),
         is_exposed=one.is_exposed,
         is_failure=is_failure,
+        key=key_of(one, asked),
+        resisted=resisted(one),
     )
 
 

@@ -15,8 +15,9 @@ from jinja2 import Environment as Templates
 from jinja2 import PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ipistate.report import figures
+from ipistate.report import changed, figures
 from ipistate.report.chunk import packed
+from ipistate.report.settings import setting_rows
 from ipistate.report.tally import MEASURES
 from ipistate.report.texts import spelled, visible
 
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from ipistate.report.index import Index
     from ipistate.report.runs import Run
 
-SCRIPTS: Final = ("data", "text", "json", "list", "viewer", "keys")
+SCRIPTS: Final = (
+    *("data", "text", "json", "tables", "list", "search", "viewer", "keys"),
+)
 """Parts of the page's one script, in their order."""
 
 
@@ -47,6 +50,8 @@ def page(
     style = _asset("report.css")
     words = {"statuses": figures.STATUSES, "dimensions": figures.TITLES}
     names = [spelled(run.name) for run in runs]
+    by_task = [run.tasks for run in runs]
+    changes = changed.changes(by_task, index.tasks.values())
     return (
         _templates()
         .get_template("page.html")
@@ -54,7 +59,14 @@ def page(
             title=title,
             runs=runs,
             rollouts=sum(run.groups.total.rollouts for run in runs),
-            breakdowns=[*figures.breakdowns(runs)],
+            breakdowns={one.name: one for one in figures.breakdowns(runs)},
+            columns=figures.COLUMNS,
+            few=figures.FEW,
+            leading=figures.leading(runs),
+            settings=[*setting_rows(runs)],
+            pairings=[*changed.pairings(by_task)],
+            changes=changes[: changed.MOST_TASKS],
+            changes_left=max(0, len(changes) - changed.MOST_TASKS),
             matrices=[*figures.matrices(runs)],
             comparisons=[*figures.comparisons(runs)],
             measures=MEASURES,
@@ -85,6 +97,8 @@ def _templates() -> Templates:
         "percent": _percent,
         "signed": _signed,
         "shares": figures.shares,
+        "judged": figures.judged,
+        "useful": figures.useful,
     }
     made.filters.update(filters)
     return made

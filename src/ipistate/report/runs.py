@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import attrs
 
 from ipistate.errors import IpiStateError, SchemaError
+from ipistate.kernel import EMPTY_OBJECT, JsonObject
 from ipistate.report.chunk import Broken, Chunk, ReportLine
 from ipistate.report.index import Index, place_of
+from ipistate.report.recorded import Recorded
 from ipistate.report.tally import Groups
-from ipistate.scoring import read_rollout
+from ipistate.scoring import Rate, read_rollout
 
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ class Source:
     lines: Iterable[ReportLine]
     failures: Iterable[ReportLine] = ()
     """Attempts that failed; those whose rollout has a row by now do not count."""
+    made: JsonObject = EMPTY_OBJECT
+    """What the run was made of, as ``ipistate run`` writes it beside its rows."""
 
 
 @attrs.define
@@ -46,12 +50,23 @@ class Run:
 
     name: str
     groups: Groups = attrs.field(factory=Groups)
+    made: JsonObject = EMPTY_OBJECT
+    recorded: Recorded = attrs.field(factory=Recorded)
+    tasks: dict[str, Rate] = attrs.field(factory=dict[str, Rate])
+    """How often each task was resisted, by the task's key."""
     broken: list[Broken] = attrs.field(factory=list[Broken])
     skipped: int = 0
 
     def add(self, found: Chunk) -> None:
         """Count a chunk."""
         self.groups.merge(found.groups)
+        self.recorded.merge(found.recorded)
+        for one in found.entries:
+            if one.key and one.resisted is not None:
+                before = self.tasks.get(one.key, Rate())
+                self.tasks[one.key] = Rate(
+                    before.successes + one.resisted, before.n + 1
+                )
         self.skipped += len(found.broken)
         self.broken += found.broken[: MOST_BROKEN - len(self.broken)]
 
@@ -59,7 +74,14 @@ class Run:
         """Write the figures as plain data."""
         broken = [attrs.asdict(one) for one in self.broken]
         figures = self.groups.to_document()
-        return {"name": self.name, "skipped": self.skipped, "broken": broken, **figures}
+        return {
+            "name": self.name,
+            "skipped": self.skipped,
+            "broken": broken,
+            "made": self.made,
+            **self.recorded.to_document(),
+            **figures,
+        }
 
 
 def collect(
@@ -82,7 +104,7 @@ def collect(
     runs: list[Run] = []
     index = Index()
     for number, source in enumerate(sources):
-        run = Run(source.name)
+        run = Run(source.name, made=source.made)
         runs.append(run)
         done: set[str] = set()  # whole before the failures are looked at
         for lines in (source.lines, _unfinished(source.failures, done)):

@@ -10,6 +10,7 @@ import attrs
 
 from ipistate.errors import json_path
 from ipistate.kernel import JsonArray, JsonObject, JsonValue, diff, encode, render
+from ipistate.report.recorded import amounts_of, settings_of
 from ipistate.report.rollout import StoredRollout, needles
 from ipistate.scoring import Refusal, items_of
 
@@ -67,18 +68,15 @@ class _Viewer:
 
     def about(self) -> View:
         row, response = self.one.row, self.one.response
-        usage = response.get("usage")
-        usage = usage if isinstance(usage, JsonObject) else JsonObject()
-        found = {
+        found: dict[str, JsonValue] = {
             "id": row.get("_ng_rollout_id"),
             "response": response.get("id"),
-            "model": response.get("model"),
+            **dict(settings_of(row)),
             "attempt": row.get("attempt"),
             "reward": row.get("reward"),
             "failure": row.get("failure_reason"),
             "unread": None if self.one.trace.loss is None else str(self.one.trace.loss),
-            "tokens_in": usage.get("input_tokens"),
-            "tokens_out": usage.get("output_tokens"),
+            **amounts_of(row),
         }
         return {
             name: _name(value) for name, value in found.items() if value is not None

@@ -42,7 +42,7 @@ const ACTIONS = {
   ArrowLeft: () => step(-1),
   n: () => nextCall(1),
   p: () => nextCall(-1),
-  i: nextMark,
+  i: () => nextOf(READ),
   t: nextTheme,
   "/": () => byId("filters").elements.q.focus(),
   "?": () => byId("keys").showModal(),
@@ -74,6 +74,7 @@ function followAddress() {
   applyFilters();
   if (wanted === null) {
     byId("viewer").replaceChildren(make("p", "empty", address === null ? "Choose a rollout, or press j." : `This page has no rollout ${address}.`));
+    if (state.q || Object.keys(state.filters).length) byId("rollouts").scrollIntoView();
     return Promise.resolve();
   }
   return open(wanted, { focus: true });
@@ -89,7 +90,7 @@ function jump(event) {
     section.scrollIntoView();
     section.tabIndex = -1;
     section.focus({ preventScroll: true });
-  } else if (link.getAttribute("href").length > 1 && link.closest("#summary, #breakdown")) {
+  } else if (link.getAttribute("href").length > 1 && link.closest("#summary, #changed, #breakdown")) {
     setTimeout(() => byId("rollouts").scrollIntoView());
   }
 }
@@ -100,6 +101,7 @@ async function begin() {
   byId("theme").addEventListener("click", nextTheme);
   byId("help").addEventListener("click", ACTIONS["?"]);
   document.addEventListener("click", jump);
+  prepareTables();
   if (typeof DecompressionStream === "undefined") {
     byId("rollouts").append(make("p", "notice", "This browser cannot open compressed data (DecompressionStream); a newer one shows the rollouts."));
     return;

@@ -36,26 +36,40 @@ function hashOf(row = state.current) {
 
 function readHash() {
   const parts = new URLSearchParams(location.hash.slice(1));
-  const known = [...FIRST_FILTERS, ...MORE_FILTERS, "run", "read"];
+  const known = [...FIRST_FILTERS, ...MORE_FILTERS, "run", "read", "task"];
   state.filters = Object.fromEntries(known.filter((name) => parts.get(name)).map((name) => [name, parts.get(name)]));
   state.q = parts.get("q") ?? "";
   state.call = parts.has("call") ? Number(parts.get("call")) : null;
   return parts.get("r");
 }
 
-function matches(row) {
+// The filters leave a row.
+function passes(row) {
   for (const [name, wanted] of Object.entries(state.filters)) {
     if (name === "run" ? column("run", row) + 1 !== Number(wanted)
+      : name === "task" ? column("same", row) !== Number(wanted)
       : name === "read" ? String(column("read", row)) !== wanted
         : word(COLUMN[name] ?? name, row) !== wanted) return false;
   }
-  return state.q.toLowerCase().split(/\s+/).every((part) => haystack(row).includes(part));
+  return true;
+}
+
+// All words of the search occur in what names a row.
+function names(row) {
+  return wordsOf(state.q).every((part) => haystack(row).includes(part));
+}
+
+function chooseRows() {
+  const all = index.columns.run?.length ?? 0;
+  state.rows = [];
+  for (let row = 0; row < all; row += 1) {
+    if (passes(row) && (names(row) || said.rows.has(row))) state.rows.push(row);
+  }
 }
 
 function applyFilters() {
-  const all = index.columns.run?.length ?? 0;
-  state.rows = [];
-  for (let row = 0; row < all; row += 1) if (matches(row)) state.rows.push(row);
+  searchSaid();
+  chooseRows();
   const at = state.rows.indexOf(state.current);
   state.page = at < 0 ? 0 : Math.floor(at / PAGE);
   drawFilters();
@@ -70,6 +84,9 @@ function drawFilters() {
   }
   const hidden = MORE_FILTERS.some((name) => state.filters[name]);
   if (hidden) byId("filters").querySelector("details").open = true;
+  const task = index.columns.same?.indexOf(Number(state.filters.task)) ?? -1;
+  byId("only").hidden = !state.filters.task;
+  if (state.filters.task) byId("only").replaceChildren("Only ", ...(task < 0 ? ["an unknown task"] : [named(task, "span", "", true)]), " ✕");
   byId("clear").disabled = !state.q && !Object.keys(state.filters).length;
 }
 
@@ -107,12 +124,12 @@ function lineOf(row) {
   return `${column("failed", row) ? "failure" : "line"} ${column("line", row)}`;
 }
 
-function named(row, name, className = "") {
-  const task = column("task", row);
+function named(row, name, className = "", isTask = false) {
+  const task = isTask ? column("task", row).split(".")[0] : column("task", row);
   const what = task ? `task ${task}` : lineOf(row);
   const run = column("run", row);
   const made = make(name, className, inline(word("domain", row)), ` · ${what}`);
-  if (index.runs.length > 1) made.prepend(make("span", `key run-${run % 6}`, String(run + 1)), " ");
+  if (index.runs.length > 1 && !isTask) made.prepend(make("span", `key run-${run % 6}`, String(run + 1)), " ");
   return made;
 }
 
@@ -138,7 +155,7 @@ function buildFilters() {
   const search = make("input");
   search.type = "search";
   search.name = "q";
-  search.placeholder = "request, goal, tool, id …";
+  search.placeholder = "request, goal, tool, id, what was said …";
   search.autocomplete = "off";
   const labels = (name) => [...(index.tables[name] ?? [])].sort().map((one) => [one, one]);
   const outcomes = Object.entries(index.statuses).filter(([name]) => index.tables.status?.includes(name));
@@ -152,7 +169,10 @@ function buildFilters() {
     select("read", "Injection was read", [["1", "yes"], ["0", "no"]])));
   const clear = button("Clear filters", () => { state.filters = {}; state.q = ""; filtersChanged(); });
   clear.id = "clear";
-  byId("filters").append(...fields, make("div", "rest", more, clear));
+  const only = button("", () => { delete state.filters.task; filtersChanged(); });
+  only.id = "only";
+  only.title = "Show the rollouts of all tasks";
+  byId("filters").append(...fields, make("div", "rest", more, only, clear));
   byId("filters").addEventListener("input", readFilters);
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
 }
@@ -161,7 +181,8 @@ function readFilters() {
   const given = [...new FormData(byId("filters"))].filter(([, value]) => value !== "");
   const { q = "", ...filters } = Object.fromEntries(given);
   state.q = q;
-  state.filters = filters;
+  const { task } = state.filters; // It has no field.
+  state.filters = task ? { ...filters, task } : filters;
   filtersChanged();
 }
 

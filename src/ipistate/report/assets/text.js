@@ -44,10 +44,11 @@ function inline(text, name = "bdi", className = "") {
   return make(name, className, ...visible(text));
 }
 
-// A segment is {text, kind, mark}: a kind is a class, a mark an injected text.
+// A segment is {text, kind, mark, hit}: a kind is a class, a mark an injected text, a hit
+// what was searched for.
 function marked(segments, needles) {
-  if (!needles.length) return segments;
-  return segments.flatMap((one) => (one.kind === "gap" ? [one] : cut(one, needles)));
+  if (!needles.length) return withHits(segments);
+  return withHits(segments.flatMap((one) => (one.kind === "gap" ? [one] : cut(one, needles))));
 }
 
 function cut(segment, needles) {
@@ -77,7 +78,7 @@ const FOLDED = 1400;
 const STEP = 20000;
 const BEFORE_MARK = 300;
 
-// Shows segments up to a limit; the first mark is always among what is shown.
+// Shows segments up to a limit; the first mark and the first hit are always among them.
 function folded(segments, className) {
   const box = make("div");
   const pre = make("pre", `text ${className}`);
@@ -99,13 +100,15 @@ function folded(segments, className) {
 }
 
 function windowed(segments, limit) {
-  const shown = taken(segments, limit);
-  if (shown.some((one) => one.mark)) return shown;
-  const first = segments.findIndex((one) => one.mark);
-  if (first < 0) return shown;
-  const before = segments.slice(0, first).map((one) => one.text).join("").slice(-BEFORE_MARK);
-  const hidden = { text: "\n… folded …\n", kind: "gap" };
-  return [...shown, hidden, { text: before, kind: "plain" }, ...taken(segments.slice(first), FOLDED)];
+  let shown = taken(segments, limit);
+  for (const name of ["mark", "hit"]) {
+    const first = segments.findIndex((one) => one[name]);
+    if (first < 0 || shown.some((one) => one[name])) continue;
+    const before = segments.slice(0, first).map((one) => one.text).join("").slice(-BEFORE_MARK);
+    const hidden = { text: "\n… folded …\n", kind: "gap" };
+    shown = [...shown, hidden, { text: before, kind: "plain" }, ...taken(segments.slice(first), FOLDED)];
+  }
+  return shown;
 }
 
 function taken(segments, limit) {
@@ -120,6 +123,7 @@ function taken(segments, limit) {
 }
 
 function element(segment) {
+  if (segment.hit) return inline(segment.text, "span", `hit ${segment.kind}`);
   return inline(segment.text, segment.mark ? "mark" : "span", segment.kind === "plain" ? "" : segment.kind);
 }
 

@@ -252,26 +252,28 @@ function part(label, pieces, needles) {
 
 // Injected texts that the agent read; a diff may hold them as well.
 const READ = ".turn mark:not(.diff mark)";
+const HITS = ".turn .hit";
 
 function jumps(turns) {
   const marks = turns.querySelectorAll(READ).length;
   const calls = turns.querySelectorAll(".call").length;
   const made = make("div", "jump", make("small", "", plural(calls, "call")));
-  if (marks) made.append(button(`Go to the injected text (${marks})`, () => nextMark()));
+  if (marks) made.append(button(`Go to the injected text (${marks})`, () => nextOf(READ)));
   const harmful = turns.querySelector(".harmful");
   if (harmful) made.append(button("Go to the call that follows it", () => showCall(Number(harmful.id.slice(5)))));
+  const hits = turns.querySelectorAll(".hit").length;
+  if (hits) made.append(button(`Go to what was searched for (${hits})`, () => nextOf(HITS)));
   if (!marks) made.append(make("small", "", "The injected text was never read."));
   return made;
 }
 
 function sameTask(row) {
   const found = [];
-  const names = ["title", "goal", "domain"];
-  const wanted = names.map((name) => column(name, row));
-  if (!word("title", row)) return found;
+  const wanted = column("same", row);
+  if (wanted < 0) return found;
   const { length } = index.columns.run;
   for (let other = 0; other < length && found.length < 24; other += 1) {
-    if (other !== row && names.every((name, at) => column(name, other) === wanted[at])) found.push(other);
+    if (other !== row && column("same", other) === wanted) found.push(other);
   }
   return found;
 }
@@ -289,7 +291,7 @@ function goTo(target) {
   if (!target) return;
   document.querySelectorAll("#viewer .here").forEach((one) => one.classList.remove("here"));
   target.classList.add("here");
-  target.scrollIntoView({ block: target.tagName === "MARK" ? "center" : "start" });
+  target.scrollIntoView({ block: target.matches("mark, .hit") ? "center" : "start" });
   target.closest(".call")?.focus({ preventScroll: true });
 }
 
@@ -299,8 +301,8 @@ function showCall(number) {
   goTo(byId(`call-${number}`));
 }
 
-function nextMark() {
-  const marks = [...byId("viewer").querySelectorAll(READ)];
+function nextOf(selector) {
+  const marks = [...byId("viewer").querySelectorAll(selector)];
   if (!marks.length) return;
   const at = marks.findIndex((one) => one.classList.contains("here"));
   goTo(marks[(at + 1) % marks.length]);
