@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import shutil
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from html.parser import HTMLParser
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,6 +21,40 @@ from ipistate.kernel.codec import encode
 from ipistate.kernel.values import JsonObject
 from ipistate.report import build
 from ipistate.tools.transition import replay
+
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"),
+    *("--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+)
+
+CONTRAST = """(selectors) => {
+  const channel = (c) => { c /= 255; return c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4; };
+  const light = ([r, g, b]) => .2126 * channel(r) + .7152 * channel(g) + .0722 * channel(b);
+  const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const behind = (one) => {
+    const layers = [];
+    for (let at = one; at; at = at.parentElement) {
+      const found = numbers(getComputedStyle(at).backgroundColor);
+      layers.push(found);
+      if ((found[3] ?? 1) === 1) break;
+    }
+    return layers.reverse().reduce((under, [r, g, b, a = 1]) =>
+      [r, g, b].map((c, n) => c * a + under[n] * (1 - a)), [255, 255, 255]);
+  };
+  return selectors.map((selector) => {
+    const one = [...document.querySelectorAll(selector)].find((each) => each.textContent.trim());
+    if (!one) return [selector, 0];
+    const [a, b] = [numbers(getComputedStyle(one).color), behind(one)].map(light).sort((x, y) => y - x);
+    return [selector, (a + .05) / (b + .05)];
+  });
+}"""
 
 
 def played(index: int, way: str, **more: Any) -> dict[str, Any]:
@@ -68,6 +104,87 @@ def html(rows: list[dict[str, Any]], lines: Callable[..., list[bytes]]) -> str:
 def parsed() -> type[Parsed]:
     """Return a function that parses a page."""
     return Parsed
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """Start Chromium for the tests of this module, with a profile of its own."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        pytest.skip(f"no Chromium: none of {', '.join(NAMES)} is installed")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=found, args=[*FLAGS])
+        yield browser
+        browser.close()
+
+
+class Watched:
+    """A page, and all that it said, asked for and did wrong."""
+
+    def __init__(self, browser: Browser, **context: Any) -> None:
+        self.context = browser.new_context(**context)
+        self.page = self.context.new_page()
+        self.troubles: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.troubles.append(message.text))
+        self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+
+    def go(self, file: Path, fragment: str = "") -> Page:
+        """Load a file and wait until it is ready."""
+        self.page.goto("about:blank")
+        self.requests.clear()
+        self.page.goto(f"{file.as_uri()}{fragment}")
+        self.page.wait_for_selector("html[data-ready=yes]", timeout=30_000)
+        return self.page
+
+
+@pytest.fixture
+def watched(chromium: Browser) -> Iterator[Callable[..., Page]]:
+    """Return a function that opens pages; at the end none may have had a trouble."""
+    opened: list[Watched] = []
+
+    def open_page(file: Path, fragment: str = "", **context: Any) -> Page:
+        context = {"viewport": {"width": 1280, "height": 900}, **context}
+        opened.append(Watched(chromium, **context))
+        return opened[-1].go(file, fragment)
+
+    yield open_page
+    for one in opened:
+        one.context.close()
+        assert [] == one.troubles
+        assert [] == [
+            url for url in one.requests if not url.startswith(("file:", "data:"))
+        ]
+        assert 1 >= sum(url.startswith("file:") for url in one.requests)
+
+
+@pytest.fixture(scope="module")
+def file(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[dict[str, Any]],
+    lines: Callable[..., list[bytes]],
+) -> Path:
+    """Write the page of two runs with 54 and 108 rollouts."""
+    written = tmp_path_factory.mktemp("report") / "report.html"
+    runs = {"first": lines(rows), "second": lines(rows * 2)}
+    written.write_text(build(runs, title="Two runs"), "utf-8")
+    return written
+
+
+@pytest.fixture(scope="session")
+def too_faint() -> Callable[[Page, Sequence[str]], dict[str, float]]:
+    """Return a function that finds texts of a page with less contrast than WCAG 2 AA.
+
+    It takes a selector for each kind of text; one that is not there has no contrast.
+    """
+
+    def find(page: Page, selectors: Sequence[str]) -> dict[str, float]:
+        found: dict[str, float] = dict(page.evaluate(CONTRAST, [*selectors]))
+        return {name: ratio for name, ratio in found.items() if ratio < 4.5}
+
+    return find
 
 
 class Parsed(HTMLParser):

@@ -6,7 +6,6 @@ Nothing is guessed: what a row does not record is not counted, and each sum has 
 from __future__ import annotations
 
 from collections import Counter
-
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -16,7 +15,7 @@ from ipistate.scoring import items_of
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ipistate.report.rollout import StoredRollout
 
@@ -64,11 +63,16 @@ def amounts_of(row: JsonObject) -> dict[str, int | float]:
     usage = response.get("usage") if isinstance(response, JsonObject) else None
     usage = usage if isinstance(usage, JsonObject) else EMPTY_OBJECT
     for name, members in _TOKENS.items():
-        values = [usage.get(member) for member in members]
-        counts = [one for one in values if type(one) is int and 0 <= one < _MOST_TOKENS]
-        found |= {name: one for one in counts[:1]}
+        for member in members:
+            value = usage.get(member)
+            if type(value) is int and 0 <= value < _MOST_TOKENS:
+                found.setdefault(name, value)
     cost = usage.get("cost")
-    if type(cost) in (int, float) and 0 <= cost < _MOST_TOKENS:
+    if (
+        isinstance(cost, int | float)
+        and not isinstance(cost, bool)
+        and 0 <= cost < _MOST_TOKENS
+    ):
         found["cost"] = cost
     return found
 

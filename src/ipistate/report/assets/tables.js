@@ -1,7 +1,7 @@
 // Tables: a heading sorts its table, a long one is folded.
 const DESCENDING = new Set(["size", "change"]); // What is of interest there is large.
 const OF_RATES = new Set(["rate", "utility"]);
-const SLACK = 2; // Rows that are not worth a button.
+const SLACK = 3; // Rows that are not worth a button.
 const words = new Intl.Collator("en", { numeric: true });
 
 function prepareTables() {

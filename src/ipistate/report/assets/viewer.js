@@ -55,7 +55,7 @@ function facts(row, view) {
   if (index.runs.length > 1) put("run", index.runs[column("run", row)]);
   put(...lineOf(row).split(" "));
   for (const [name, value] of Object.entries(view.about)) {
-    if (name !== "failure") put(name.replace("_", " "), value);
+    if (name !== "failure") put(name.replaceAll("_", " "), value);
   }
   return list;
 }
