@@ -308,3 +308,45 @@ def test_equal_names_are_told_apart(
     assert [str(stored), str(other)] == [
         run["name"] for run in json.loads(result.stdout)["runs"]
     ]
+
+
+def test_d11_what_a_run_was_made_of_is_shown(
+    report: Callable[..., Result], stored: Path, tmp_path: Path
+) -> None:
+    """D11: FILE.run.json, as ``ipistate run`` writes it, is on the page and in --json."""
+    options = {"model": "m", "api": "chat", "temperature": 0.75, "url": "http://inside"}
+    made = {"policy": "openai", "policy_options": options, "seed": 4, "max_steps": 51}
+    (tmp_path / "rollouts.jsonl.run.json").write_text(json.dumps(made))
+    result = report(stored, "-o", "report.html", "--json")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    run = json.loads(result.stdout)["runs"][0]
+
+    assert (made, 6) == (run["made"], run["amounts"]["turns"]["n"])
+    for name, value in {"API": "chat", "Temperature": 0.75, "Most turns": 51}.items():
+        assert f"<dt>{name}</dt><dd><bdi>{value}</bdi></dd>" in page
+    assert "http://inside" not in page
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff", b"[" * 100_000, b""])
+def test_d11_a_broken_file_beside_the_rows_is_no_obstacle(
+    report: Callable[..., Result], stored: Path, tmp_path: Path, content: bytes
+) -> None:
+    """D11: settings that cannot be read are named and left out; the page is written."""
+    (tmp_path / "rollouts.jsonl.run.json").write_bytes(content)
+    result = report(stored, "-o", "report.html")
+
+    assert 0 == result.exit_code
+    assert "rollouts.jsonl.run.json is left out: " in result.stderr
+    assert (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize("content", [b"[]", b"3", b"{}"])
+def test_d11_a_file_beside_the_rows_that_says_nothing(
+    report: Callable[..., Result], stored: Path, tmp_path: Path, content: bytes
+) -> None:
+    """D11: a file of that name with other JSON is as good as none."""
+    (tmp_path / "rollouts.jsonl.run.json").write_bytes(content)
+    result = report(stored, "--json")
+
+    assert (0, "") == (result.exit_code, result.stderr)
+    assert {} == json.loads(result.stdout)["runs"][0]["made"]
