@@ -24,9 +24,6 @@ SETTINGS: Final = (
 )
 """Members of a response that say how it was asked for."""
 
-AMOUNTS: Final = ("turns", "calls", "tokens_in", "tokens_out", "cost")
-"""What is summed over the rollouts of a run."""
-
 MOST_VALUES: Final = 100
 """Different values of a setting that are told apart; the rest is one more."""
 OTHERS: Final = "others"
@@ -38,8 +35,11 @@ _TOKENS: Final[Mapping[str, tuple[str, str]]] = {
     "tokens_out": ("output_tokens", "completion_tokens"),
 }
 """What each API calls them."""
-_REPLIES: Final = frozenset({"function_call_output", "tool", "function"})
-_GIVEN: Final = frozenset({"user", "system", "developer"})
+
+# Tuples, because what is looked for in them may be any JSON.
+_REPLIES: Final = ("function_call_output", "tool", "function")
+_OTHERS: Final = ("user", "system", "developer", *_REPLIES)
+"""Roles of those who are not the model."""
 
 
 def settings_of(row: JsonObject) -> Iterator[tuple[str, str]]:
@@ -81,12 +81,14 @@ def turns_of(row: JsonObject) -> int:
     """Count the stretches of what a model said between what it was given."""
     turns, speaks = 0, False
     for item in items_of(row) or ():
-        kind = (item.get("type"), item.get("role")) if is_object(item) else (None, None)
-        is_reply = not _REPLIES.isdisjoint(_texts(kind))
-        is_given = not _GIVEN.isdisjoint(_texts(kind))
-        turns += not (speaks or is_reply or is_given)
-        speaks = not (is_reply or is_given)
+        is_said = not is_object(item) or _is_said(item)
+        turns += is_said and not speaks
+        speaks = is_said
     return turns
+
+
+def _is_said(item: Mapping[str, object]) -> bool:
+    return item.get("type") not in _REPLIES and item.get("role") not in _OTHERS
 
 
 def shown(value: JsonValue) -> str:
@@ -103,11 +105,11 @@ class Amount:
     n: int = 0
     most: int | float = 0
 
-    def merge(self, other: Amount) -> None:
+    def merge(self, total: float, n: int, most: float) -> None:
         """Count what another has counted, too."""
-        self.total += other.total
-        self.n += other.n
-        self.most = max(self.most, other.most)
+        self.total += total
+        self.n += n
+        self.most = max(self.most, most)
 
     @property
     def mean(self) -> float:
@@ -132,7 +134,7 @@ class Recorded:
         else:
             found.pop("turns", None)
         for name, value in found.items():
-            self.amounts.setdefault(name, Amount()).merge(Amount(value, 1, value))
+            self._sum(name).merge(value, 1, value)
 
     def merge(self, other: Recorded) -> None:
         """Count what another has counted, too."""
@@ -140,7 +142,13 @@ class Recorded:
             for text, count in counts.items():
                 self._count(name, text, count)
         for name, amount in other.amounts.items():
-            self.amounts.setdefault(name, Amount()).merge(amount)
+            self._sum(name).merge(amount.total, amount.n, amount.most)
+
+    def _sum(self, name: str) -> Amount:
+        found = self.amounts.get(name)
+        if found is None:
+            found = self.amounts[name] = Amount()
+        return found
 
     def _count(self, name: str, text: str, count: int) -> None:
         counts = self.settings.setdefault(name, Counter())
@@ -157,7 +165,3 @@ class Recorded:
             "settings": {name: dict(one) for name, one in self.settings.items()},
             "amounts": amounts,
         }
-
-
-def _texts(values: tuple[object, ...]) -> Iterator[str]:
-    return (one for one in values if isinstance(one, str))
