@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import stat
 
@@ -201,6 +202,32 @@ def test_foreign_files_are_refused(
     assert not (tmp_path / "report.html").exists()
 
 
+@pytest.mark.parametrize("more", [(), ("--skip-broken",)], ids=["", "skip"])
+@pytest.mark.parametrize("form", ["page", "gzip", "failures"])
+def test_d10_a_file_of_another_form_is_one_error(
+    report: Callable[..., Result],
+    stored: Path,
+    tmp_path: Path,
+    form: str,
+    more: tuple[str, ...],
+) -> None:
+    """D10: a page, packed rows or such failures are named once, and no line of them."""
+    packed = gzip.compress(stored.read_bytes())
+    given, named = stored, "gzip"
+    if form == "page":
+        assert 0 == report(stored, "-o", "page.html").exit_code
+        given, named = tmp_path / "page.html", "HTML"
+    elif form == "gzip":
+        given.write_bytes(packed)
+    else:
+        (tmp_path / "rollouts_failures.jsonl").write_bytes(packed)
+    result = report(given, "-o", "again.html", *more)
+
+    assert (3, 1) == (result.exit_code, result.stderr.count("\n"))
+    assert f"this is not JSON Lines but {named}" in result.stderr
+    assert not (tmp_path / "again.html").exists()
+
+
 def test_task_files_are_told_from_rollouts(
     report: Callable[..., Result], tmp_path: Path
 ) -> None:
@@ -327,7 +354,9 @@ def test_d11_what_a_run_was_made_of_is_shown(
     assert "http://inside" not in page
 
 
-@pytest.mark.parametrize("content", [b"{", b"\xff", b"[" * 100_000, b""])
+@pytest.mark.parametrize(
+    "content", [b"{", b"\xff", b"[" * 100_000, b"", b"{}" + b" " * 2**20]
+)
 def test_d11_a_broken_file_beside_the_rows_is_no_obstacle(
     report: Callable[..., Result], stored: Path, tmp_path: Path, content: bytes
 ) -> None:

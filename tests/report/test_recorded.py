@@ -18,7 +18,7 @@ from ipistate.report.chunk import Here, ReportLine, as_it_is
 from ipistate.report.index import Index
 from ipistate.report.recorded import (
     Amount,
-    Recorded,
+    RecordedUse,
     amounts_of,
     settings_of,
     turns_of,
@@ -129,7 +129,7 @@ def test_d11_counting_in_parts_is_counting_the_whole(
         )
         for model, tokens, calls in parts
     ]
-    whole, first, second = Recorded(), Recorded(), Recorded()
+    whole, first, second = RecordedUse(), RecordedUse(), RecordedUse()
     for number, row in enumerate(rows):
         one = read(number, row)
         whole.add(one)
@@ -145,7 +145,7 @@ def test_d11_counting_in_parts_is_counting_the_whole(
 def test_d11_values_of_a_setting_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """D11: a file with a model for each row keeps some, and counts the others."""
     monkeypatch.setattr(recorded, "MOST_VALUES", 3)
-    found = Recorded()
+    found = RecordedUse()
     for number in range(10):
         name = f"m{number}" * 100
         found.add(read(number, row_of(response={"model": name, "output": []})))
@@ -160,7 +160,7 @@ def test_d11_masked_rollouts_have_cost_and_no_turns() -> None:
         mask_sample=True,
         response={"output": [SAID], "usage": {"input_tokens": 5}},
     )
-    found = Recorded()
+    found = RecordedUse()
     found.add(read(1, failed))
 
     assert {"tokens_in"} == found.amounts.keys()

@@ -22,7 +22,7 @@ MOST_TASKS: Final = 60
 
 
 @attrs.frozen
-class Change:
+class TaskChange:
     """A task, and how often each run resisted in it."""
 
     task: TaskName
@@ -58,9 +58,9 @@ def pairings(runs: Sequence[ByTask]) -> Iterator[Pairing]:
         )
 
 
-def changes(runs: Sequence[ByTask], names: Iterable[TaskName]) -> list[Change]:
+def changes(runs: Sequence[ByTask], names: Iterable[TaskName]) -> list[TaskChange]:
     """List the tasks whose outcome differs from that of the first run, most first."""
-    found: list[Change] = []
+    found: list[TaskChange] = []
     for task in names:
         rates = tuple(run.get(task.key, Rate()) for run in runs)
         base = rates[0].value
@@ -68,7 +68,7 @@ def changes(runs: Sequence[ByTask], names: Iterable[TaskName]) -> list[Change]:
             continue
         others = [one.value - base for one in rates[1:] if one.value is not None]
         if change := max(others, key=abs, default=0.0):
-            found.append(Change(task, rates, change))
+            found.append(TaskChange(task, rates, change))
     return sorted(found, key=lambda one: -abs(one.change))
 
 

@@ -24,7 +24,7 @@ from ipistate.kernel import (
     freeze,
 )
 from ipistate.report.index import IndexEntry, entry
-from ipistate.report.recorded import Recorded
+from ipistate.report.recorded import RecordedUse
 from ipistate.report.rollout import read
 from ipistate.report.tally import Groups
 from ipistate.report.texts import Texts
@@ -76,7 +76,7 @@ class Chunk:
     entries: tuple[IndexEntry, ...]
     broken: tuple[Broken, ...]
     groups: Groups
-    recorded: Recorded
+    recorded: RecordedUse
     data: str
     """The views, as base64 of gzip of JSON."""
 
@@ -97,7 +97,7 @@ def chunk(
     tools: Mapping[str, Tool] = TOOLS,
 ) -> Chunk:
     """Read a batch of lines; those that are not rollouts are listed, nothing is raised."""
-    texts, groups, recorded = Texts(), Groups(), Recorded()
+    texts, groups, recorded = Texts(), Groups(), RecordedUse()
     entries: list[IndexEntry] = []
     broken: list[Broken] = []
     views: list[dict[str, Any]] = []

@@ -118,7 +118,7 @@ class Amount:
 
 
 @attrs.define
-class Recorded:
+class RecordedUse:
     """The settings and amounts of the rollouts that were added."""
 
     settings: dict[str, Counter[str]] = attrs.field(factory=dict[str, Counter[str]])
@@ -136,7 +136,7 @@ class Recorded:
         for name, value in found.items():
             self._sum(name).merge(value, 1, value)
 
-    def merge(self, other: Recorded) -> None:
+    def merge(self, other: RecordedUse) -> None:
         """Count what another has counted, too."""
         for name, counts in other.settings.items():
             for text, count in counts.items():

@@ -10,7 +10,7 @@ from ipistate.errors import IpiStateError, SchemaError
 from ipistate.kernel import EMPTY_OBJECT, JsonObject
 from ipistate.report.chunk import Broken, Chunk, ReportLine
 from ipistate.report.index import Index, place_of
-from ipistate.report.recorded import Recorded
+from ipistate.report.recorded import RecordedUse
 from ipistate.report.tally import Groups
 from ipistate.scoring import Rate, read_rollout
 
@@ -51,7 +51,7 @@ class Run:
     name: str
     groups: Groups = attrs.field(factory=Groups)
     made: JsonObject = EMPTY_OBJECT
-    recorded: Recorded = attrs.field(factory=Recorded)
+    recorded: RecordedUse = attrs.field(factory=RecordedUse)
     tasks: dict[str, Rate] = attrs.field(factory=dict[str, Rate])
     """How often each task was resisted, by the task's key."""
     broken: list[Broken] = attrs.field(factory=list[Broken])
