@@ -160,7 +160,7 @@ def request(
     body = b"" if document is None else json.dumps(document).encode()
     lines = [
         f"{method} {path} HTTP/1.1",
-        "Host: server.test",
+        "Host: localhost",
         "Content-Type: application/json",
         f"Content-Length: {len(body)}",
         *headers,

@@ -143,7 +143,7 @@ async def _exchange(port: int, request: RawRequest) -> bytes:
 
 
 async def _afterwards(port: int) -> tuple[int, float, dict[str, Any]]:
-    head = b"POST /verify HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
+    head = b"POST /verify HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n"
     uploads = [await asyncio.open_connection("127.0.0.1", port) for _ in range(UPLOADS)]
     for _, writer in uploads:
         writer.write(head)
@@ -162,7 +162,7 @@ async def _afterwards(port: int) -> tuple[int, float, dict[str, Any]]:
 async def _control(port: int, method: str, name: str, body: Any = None) -> Any:
     content = b"" if body is None else json.dumps(body).encode()
     head = (
-        f"{method} /ng-control/v1/checkpoint/{name} HTTP/1.1\r\nHost: x\r\n"
+        f"{method} /ng-control/v1/checkpoint/{name} HTTP/1.1\r\nHost: localhost\r\n"
         f"Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(content)}\r\nConnection: close\r\n\r\n"
     )

@@ -75,7 +75,7 @@ CUTS = [0, 0, 0, 1, 3]
 def _written(random: Random) -> bytes:
     method, target, document = random.choice(KINDS)(random)
     body = b"" if document is None else json.dumps(document).encode()
-    fields = ["Host: server.test", f"Authorization: Bearer {TOKEN}"]
+    fields = ["Host: localhost", f"Authorization: Bearer {TOKEN}"]
     kind, version, closing = "application/json", "HTTP/1.1", "Connection: close"
     if random.random() < 0.3:
         body = random.choice(ODD_BODIES)
@@ -137,7 +137,7 @@ def _call(random: Random) -> tuple[str, str, Any]:
     name = random.choice([*TOOLS, "get_patient_record", "no_such_tool", "a b"])
     values = ["P-7742", *ODD_VALUES]
     tool = TOOLS.get(name)
-    known = {} if tool is None else tool.parameters["properties"]
+    known: Any = {} if tool is None else tool.parameters["properties"]
     arguments = {str(one): random.choice(values) for one in known or ("patient_id",)}
     return "POST", _prefixed(random, f"/{name.replace(' ', '%20')}"), arguments
 

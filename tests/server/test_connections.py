@@ -215,7 +215,7 @@ def test_a_body_in_a_thousand_chunks_is_no_head(engine: Engine) -> None:
 
 
 @engines
-@pytest.mark.parametrize"path", ["/a/b", "/get_patient_record", "/health"]
+@pytest.mark.parametrize("path", ["/a/b", "/get_patient_record", "/health"])
 @pytest.mark.parametrize("rest", [b"zz\r\n", b"1\r\nxy", b"-1\r\n\r\n"])
 def test_a_body_that_turns_out_to_be_malformed(
     engine: Engine, path: str, rest: bytes, caplog: pytest.LogCaptureFixture
