@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -41,6 +42,8 @@ ODD_FIELDS = [
     *("Idempotency-Key: k", "Idempotency-Key: " + "k" * 400, "Authorization: Bearer x"),
     "Content-Encoding: gzip",
 ]
+NEAR = time.time() + 3_600
+"""A deadline; the one thing that differs from one process to the next."""
 LENGTHS = ["-1", "+3", "1e3", "0x10", "99999999999999999999", "1, 1", "", "70000", " 4"]
 METHODS = ["GET", "PUT", "HEAD", "DELETE", "OPTIONS", "CONNECT", "post", "PRI", "\x16"]
 VERSIONS = ["HTTP/1.0", "HTTP/2.0", "HTTP/0.9", "HTTP/1.1x", ""]
@@ -178,7 +181,7 @@ def _control(random: Random) -> tuple[str, str, Any]:
     # Not those that close the gate: what waits at it proves nothing here.
     name = random.choice(["status", "renew", "resume", "forget", "nothing", "commit"])
     method = "GET" if name == "status" else "POST"
-    body = {"checkpoint_id": "c-x", "deadline_ts": random.choice([0, 4e9, "x"])}
+    body = {"checkpoint_id": "c-x", "deadline_ts": random.choice([0, 4e9, NEAR, "x"])}
     return method, f"/ng-control/v1/checkpoint/{name}", body
 
 
