@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -160,7 +161,7 @@ def request(
     body = b"" if document is None else json.dumps(document).encode()
     lines = [
         f"{method} {path} HTTP/1.1",
-        "Host: server.test",
+        "Host: localhost",
         "Content-Type: application/json",
         f"Content-Length: {len(body)}",
         *headers,
@@ -171,7 +172,8 @@ def request(
 
 def control(name: str, **members: Any) -> bytes:
     """Write a control call."""
-    body = {"checkpoint_id": "c-1", "deadline_ts": 4e9, **members}
+    deadline = time.time() + 60
+    body = {"checkpoint_id": "c-1", "deadline_ts": deadline, **members}
     path = f"/ng-control/v1/checkpoint/{name}"
     return request(path, body, f"Authorization: Bearer {TOKEN}")
 

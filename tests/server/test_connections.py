@@ -215,6 +215,29 @@ def test_a_body_in_a_thousand_chunks_is_no_head(engine: Engine) -> None:
 
 
 @engines
+@pytest.mark.parametrize("path", ["/a/b", "/get_patient_record", "/health"])
+@pytest.mark.parametrize("rest", [b"zz\r\n", b"1\r\nxy", b"-1\r\n\r\n"])
+def test_a_body_that_turns_out_to_be_malformed(
+    engine: Engine, path: str, rest: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One answer, the connection's end, and no traceback in the log."""
+    head = request(path).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+
+    async def scenario(served: Served) -> None:
+        for pieces in ([head + rest], [head, rest]):
+            caller = await served.connect()
+            for piece in pieces:
+                caller.send(piece)
+                await turns()
+            reply = await caller.reply()
+            assert 1 == reply.count(b"HTTP/1.1 4")
+            await served.emptied()
+
+    serve(engine, scenario)
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@engines
 def test_a_long_head_within_the_bound_is_served(engine: Engine) -> None:
     """In one piece or in many, with a body or without."""
     field = "X: " + "x" * 1_500

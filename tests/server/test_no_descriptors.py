@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Everything is loaded before descriptors run out, except what nobody thought of.
 PROGRAM = """
-import asyncio, json, os, resource, sys
+import asyncio, json, os, resource, sys, time
 from starlette.datastructures import Secret
 from ipistate.server import ServerSettings, create_app
 
@@ -48,7 +48,8 @@ async def post(path, document):
     return sent[0]["status"], json.loads(sent[1]["body"])
 
 async def operate(name, **members):
-    body = {"checkpoint_id": "c-1", "deadline_ts": 4e9, **members}
+    deadline = time.time() + 60
+    body = {"checkpoint_id": "c-1", "deadline_ts": deadline, **members}
     return await post(f"/ng-control/v1/checkpoint/{name}", body)
 
 async def main():

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 import uvicorn
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
-
 from ipistate.server.app import create_app
 from ipistate.server.hosts import with_hosts
 from ipistate.server.operating.collector import spare_the_old
 from ipistate.server.operating.connections import AcceptErrors, StalledConnections
 from ipistate.server.operating.logs import LogForm, ready_line
+from ipistate.server.operating.quiet_h11 import QuietH11
 
 
 if TYPE_CHECKING:
@@ -63,14 +62,14 @@ def engine_of(config: uvicorn.Config) -> dict[str, str]:
     The extra ``server`` brings fast ones where they exist; uvicorn takes what is there.
     """
     loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
-    parser = "h11" if config.http_protocol_class is H11Protocol else "httptools"
+    parser = "h11" if config.http_protocol_class is QuietH11 else "httptools"
     return {"event_loop": loop, "http_parser": parser}
 
 
 def parser_of(http: Literal["auto", "h11", "httptools"]) -> type[asyncio.Protocol]:
     """Return uvicorn's protocol for a parser, whose memory for a head is bounded."""
     if http == "h11" or (http == "auto" and find_spec("httptools") is None):
-        return H11Protocol
+        return QuietH11
     from ipistate.server.operating.bounded_httptools import (  # noqa: PLC0415 - an extra's module
         BoundedHttpTools,
     )
