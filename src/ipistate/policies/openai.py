@@ -85,7 +85,7 @@ class OpenAIPolicy:
         now: Callable[[], float] = time.time,
     ) -> None:
         self.endpoint = endpoint
-        self.parameters = RowParameters.of(endpoint, EMPTY_OBJECT)
+        self.parameters: RowParameters = RowParameters.of(endpoint, EMPTY_OBJECT)
         self._form = _FORMS[endpoint.api]
         self._wire = Wire(endpoint, self._form.path, now, resolver)
         self._turns = asyncio.Semaphore(endpoint.concurrency)

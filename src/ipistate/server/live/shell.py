@@ -106,7 +106,9 @@ class Shell:
             settings.max_sessions or inf,
             self.sweep,
         )
-        self.prefixes = Prefixes(settings, observer, self.session_of, self.episode_of)
+        self.prefixes: Prefixes = Prefixes(
+            settings, observer, self.session_of, self.episode_of
+        )
         self._settings = settings
         self._states = CarriedStates.of(settings)
         self._observer = observer
