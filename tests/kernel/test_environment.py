@@ -235,7 +235,9 @@ def repeated_texts(draw: st.DrawFn) -> tuple[str, tuple[str, ...]]:
     """Texts with one repeated member, and the path of the object that holds it."""
     path = draw(st.lists(json_names(), max_size=3))
     name = draw(json_names())
-    one, other = (encode(draw(json_values(max_leaves=3))).decode() for _ in range(2))
+    # The objects around a value count, too.
+    values = json_values(max_leaves=3, max_depth=MAX_DEPTH - len(path) - 1)
+    one, other = (encode(draw(values)).decode() for _ in range(2))
     key = encode(name).decode()
     text = f"{{{key}:{one},{key}:{other}}}"
     for step in reversed(path):
