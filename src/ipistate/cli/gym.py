@@ -16,6 +16,7 @@ from ipistate.cli.exits import LEGEND, MissingExtraError, refusing
 from ipistate.cli.groups import VerbGroup
 from ipistate.cli.gym_configuration import gym_server
 from ipistate.cli.output_files import check_new, output_file
+from ipistate.cli.texts import shown
 
 
 VARIABLE: Final = "IPISTATE_CHECKPOINT_TOKEN"
@@ -103,7 +104,7 @@ def init(*, folder: Path, force: bool) -> None:
         with output_file(str(file)) as put:
             put(text.encode())
     for file in files:
-        click.echo(str(file))
+        click.echo(shown(str(file)))
 
 
 @command.command(
