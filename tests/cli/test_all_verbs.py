@@ -86,6 +86,8 @@ LONG = {
     "report",
     "demo",
     "serve",
+    "gym init",
+    "gym serve",
     "tasks generate",
     "checkpoint migrate",
 }

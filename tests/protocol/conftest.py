@@ -170,7 +170,7 @@ class Shell:
     def check(self) -> None:
         """Assert what holds after every event."""
         gate, control = self.participant.gate, self.participant.control
-        assert gate.is_open == (control.open is None)
+        assert gate.is_open == (control.open is None and control.awaiting is None)
         assert set(self.admitted) == set(gate.admitted)
         assert set(self.waiting) == set(gate.waiting)
         assert not (gate.is_open and gate.waiting)

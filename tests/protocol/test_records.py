@@ -115,6 +115,26 @@ def test_reading_a_line_gives_back_the_record(
         assert world_of(record).to_json() == world_of(read).to_json()
 
 
+@given(worlds)
+def test_c9_a_records_file_has_its_lines_for_every_reader(
+    world: dict[str, Any],
+) -> None:
+    """C9: ``str.splitlines`` finds the lines that were written; unescaped ones are read."""
+    world = {**world, "note": "a\x85b\u2028c\u2029d"}
+    records = [
+        SessionRecord(EpisodeId(f"r{n}"), f"s{n}", Environment.of(world))
+        for n in range(2)
+    ]
+    lines = [*EncodedStates(CODEC).lines(records)]
+    earlier = record_line(records[0], CODEC.encode(world_of(records[0])))
+
+    assert 2 == len(b"".join(lines).decode().splitlines())
+    for text in (lines[0], earlier):
+        read = read_record(text, CODEC, None)
+        assert read is not None
+        assert world_of(records[0]).to_json() == world_of(read).to_json()
+
+
 @given(st.permutations(["episode_id", "session_id", "state", "owner"]))
 def test_members_may_stand_in_any_order(names: list[str]) -> None:
     """A record is an object: its own members have no order."""

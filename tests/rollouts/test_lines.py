@@ -40,6 +40,15 @@ def test_a_torn_line_is_moved_aside(
         assert whole[end:cut] == aside.read_bytes()
 
 
+def test_c9_a_row_is_one_line_for_every_reader(tmp_path: Path) -> None:
+    """C9: ends of lines that JSON does not escape are escaped."""
+    path = tmp_path / "rows.jsonl"
+    with LineFile(path) as file:
+        file.append('["a\u2028b\u2029c\x85ü"]'.encode())
+
+    assert ['["a\\u2028b\\u2029c\\u0085ü"]'] == path.read_text("utf-8").splitlines()
+
+
 def test_a_long_torn_line_is_found(tmp_path: Path) -> None:
     """A fragment that is longer than what is read at once is moved as a whole."""
     path = tmp_path / "rows.jsonl"

@@ -24,7 +24,6 @@ from ipistate.protocol.records import (
     Manifest,
     Restorable,
     SessionRecord,
-    record_line,
 )
 from ipistate.sessions.state import EnvironmentCodec
 from ipistate.storage.checkpoint_directory import CheckpointDirectory, StopFlag
@@ -107,7 +106,7 @@ def refusal(call: Callable[..., Any], *arguments: object, **options: object) -> 
 
 def texts(restorable: Restorable) -> list[bytes]:
     """Write what was read as lines again."""
-    return [record_line(r, CODEC.encode(world_of(r))) for r in restorable.records]
+    return [*lines_of([*restorable.records])]
 
 
 def place_example(

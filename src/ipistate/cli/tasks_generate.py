@@ -17,6 +17,7 @@ from ipistate.cli.output_files import check_new, check_writable, output_file_or_
 from ipistate.cli.progress import bar
 from ipistate.cli.terminal import amount, note
 from ipistate.generate import DEFAULT_SIZE, DOMAINS, LARGEST, SMALLEST, generate
+from ipistate.kernel import json_line
 
 
 _SIZE: Final = re.compile(r"(\d{1,9})(k?)(?:(?:-|\.\.)(\d{1,9})(k?))?", re.IGNORECASE)
@@ -134,9 +135,9 @@ def command(
         with bar(MofNCompleteColumn()) as progress:
             shown = progress.add_task("generate", total=count)
             for row in rows:
-                put_task(row.task.to_json() + b"\n")
+                put_task(json_line(row.task.to_json()) + b"\n")
                 if put_way is not None:
-                    put_way(row.trajectories.to_json() + b"\n")
+                    put_way(json_line(row.trajectories.to_json()) + b"\n")
                 progress.advance(shown)
     places = " and ".join(one for one in (output, ways) if one and one != "-")
     if places:

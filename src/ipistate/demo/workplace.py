@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 import attrs
 
 from ipistate.clients import ControlClient, Coordinator, discover_urls
-from ipistate.kernel import Environment, encode
+from ipistate.kernel import Environment, encode, json_line
 from ipistate.rollouts import Channel, Server, ServerProcess, deadline, serve
 from ipistate.sessions import EnvironmentCodec
 from ipistate.storage import CheckpointDirectory
@@ -135,4 +135,4 @@ class Workplace:
         with self.results.open("wb") as file:
             for one in recordings:
                 if one.row is not None:
-                    file.write(encode(one.row) + b"\n")
+                    file.write(json_line(encode(one.row)) + b"\n")

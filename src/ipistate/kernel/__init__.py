@@ -16,6 +16,7 @@ from ipistate.kernel.diff import Count, Diff, diff
 from ipistate.kernel.environment import Environment
 from ipistate.kernel.ids import derive_id
 from ipistate.kernel.immutable import Immutable, Refusing, refuse_change
+from ipistate.kernel.json_lines import json_line
 from ipistate.kernel.limits import (
     INTEGER_BOUND,
     MAX_DEPTH,
@@ -94,6 +95,7 @@ __all__ = [
     "identical",
     "is_array",
     "is_object",
+    "json_line",
     "listed",
     "listing",
     "misused",

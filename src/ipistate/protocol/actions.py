@@ -74,11 +74,13 @@ class Export:
     """Look up the states of these sessions; to be answered at once by ``Exported``.
 
     Sessions that the shell no longer holds are left out of the answer. States are
-    immutable, so references will do.
+    immutable, so references will do. ``leaked`` are live sessions that the commit's
+    scope does not name, whether they are exported or not.
     """
 
     write: int
     session_ids: tuple[str, ...]
+    leaked: tuple[str, ...] = ()
 
 
 @attrs.frozen

@@ -81,9 +81,13 @@ def _export(
 ) -> ParticipantState:
     # Taken once: a retry after a failed write writes this same cut, or one id could
     # name two different checkpoints.
-    sessions = participant.gate.bindings.exportable(arguments.kept)
+    bindings, kept = participant.gate.bindings, arguments.kept
+    sessions, leaked = bindings.exportable(kept), bindings.leaked(kept)
+    if participant.settings.exports_scope_only:
+        left_out = frozenset(leaked)
+        sessions = tuple(one for one in sessions if one not in left_out)
     number = participant.control.issued + 1
-    emit(Export(number, sessions))
+    emit(Export(number, sessions, leaked))
     cut = Cut(arguments=arguments, sessions=sessions, number=number)
     return _with_cut(participant, opened, cut)
 

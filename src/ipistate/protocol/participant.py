@@ -1,7 +1,8 @@
 """The state of the control machine, as immutable records.
 
 The phase and the gate cannot disagree: a checkpoint is open exactly while the gate is
-closed, and everything that lives as long as a checkpoint is kept inside it.
+closed, and everything that lives as long as a checkpoint is kept inside it. Only a
+participant that waits for a restore is closed without one.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ class Settings:
     lease_grace_seconds: float = attrs.field(
         default=DEFAULT_LEASE_GRACE, validator=_check_grace
     )
+    exports_scope_only: bool = False
+    """A commit leaves out live sessions whose episodes its scope does not name."""
 
 
 @attrs.frozen
@@ -207,6 +210,8 @@ class ControlState:
     """Calls that wait for the lock."""
     prepares: tuple[ControlCalled, ...] = ()
     """Prepares that wait, without the lock, for requests to end."""
+    awaiting: tuple[str, ...] | None = None
+    """While the participant waits for a restore: the last ids that one was tried with."""
     issued: int = 0
     """How many exports, writes, reads and removals have been numbered."""
     due: float = math.inf
@@ -231,6 +236,11 @@ class ParticipantState:
     gate: Gate = attrs.Factory(Gate)
     control: ControlState = attrs.Factory(ControlState)
 
+    @classmethod
+    def awaiting_restore(cls, settings: Settings) -> Self:
+        """Return a fresh participant that lets nobody in before a restore's resume."""
+        return cls(settings, Gate(is_open=False), ControlState(awaiting=()))
+
     @property
     def phase(self) -> Phase:
         """The phase that replies show."""
@@ -252,6 +262,9 @@ class ParticipantState:
 def participant_status(participant: ParticipantState) -> JsonObject:
     """Describe the participant, at any time (docs/reference/control-plane.md, section 2.8)."""
     checkpoint, bindings = participant.control.open, participant.gate.bindings
+    # Only then, so that other replies keep their bytes.
+    waits = checkpoint is None and participant.control.awaiting is not None
+    awaited = {"awaiting_restore": True} if waits else {}
     return JsonObject(
         {
             "kind": KIND,
@@ -266,5 +279,6 @@ def participant_status(participant: ParticipantState) -> JsonObject:
             "mode": MODE,
             "verify": VERIFY,
             "retired_sessions": len(bindings.retired.sessions),
+            **awaited,
         }
     )

@@ -11,7 +11,7 @@ import attrs
 
 from ipistate.kernel import JsonObject
 from ipistate.protocol.actions import Reply
-from ipistate.protocol.fencing import completed, is_answered, renewed
+from ipistate.protocol.fencing import completed, is_answered, refuse, renewed
 from ipistate.protocol.participant import Checkpoint, ParticipantState, Phase
 
 
@@ -27,6 +27,11 @@ def begin(
 ) -> ParticipantState:
     """Close the gate and wait; ``settle`` answers, at once if it can."""
     if is_answered(participant, called, _ALLOWED, emit):
+        return participant
+    if participant.control.awaiting is not None:
+        # Its checkpoint would lack every session that the process before it had.
+        detail = "this process waits for a restore"
+        refuse(called.call, "invalid_phase", detail, emit)
         return participant
     control, body = participant.control, called.body
     opened = control.open or Checkpoint(id=body.checkpoint_id, phase=Phase.PREPARING)

@@ -19,6 +19,7 @@ from ipistate.kernel import (
     decode_as,
     encode,
     is_object,
+    json_line,
     repeated_members,
     structure,
 )
@@ -112,7 +113,11 @@ class EncodedStates:
         size, written = sum(len(text) for _, text in kept.values()), 0
         for record in asked:
             known = kept.get(id(record.state))
-            text = self._codec.encode(record.state) if known is None else known[1]
+            text = (
+                json_line(self._codec.encode(record.state))
+                if known is None
+                else known[1]
+            )
             line = record_line(record, text)
             written += len(line)
             # One file must not stay in memory whole: a line of it is in the making, too.

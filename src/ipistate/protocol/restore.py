@@ -17,6 +17,7 @@ from ipistate.protocol.fencing import (
     is_answered,
     is_late,
     refuse,
+    remembered,
     renewed,
 )
 from ipistate.protocol.participant import (
@@ -52,6 +53,7 @@ def begin(
     """Start to read the directory; requests are served meanwhile."""
     if is_answered(participant, called, _ALLOWED, emit):
         return participant
+    participant = _tried(participant, body.checkpoint_id)
     if is_late(called, "restore", now, emit):
         return participant
     number = participant.control.issued + 1
@@ -59,6 +61,15 @@ def begin(
     holder = Restoring(called.call, body, number)
     control = attrs.evolve(participant.control, holder=holder, issued=number)
     return participant.with_control(control)
+
+
+def _tried(participant: ParticipantState, checkpoint_id: str) -> ParticipantState:
+    # If it fails, its controller resumes all the same, and starts its rollouts over.
+    control = participant.control
+    if control.awaiting is None:
+        return participant
+    awaiting = remembered(control.awaiting, checkpoint_id)
+    return participant.with_control(attrs.evolve(control, awaiting=awaiting))
 
 
 def read_ended(

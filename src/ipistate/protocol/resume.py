@@ -40,16 +40,28 @@ def begin(
         emit(_reply(call, is_repeated=True))
         return participant
     if control.open is None:
-        # Also an id that was never open is fenced: its prepare may still be on the way.
-        emit(_reply(call, is_repeated=True))
-        resumed = remembered(control.resumed, wanted)
-        return participant.with_control(attrs.evolve(control, resumed=resumed))
+        return _fence(participant, call, wanted, emit)
     if control.open.id != wanted:
         detail = f"checkpoint {control.open.id} is open"
         refuse(call, "checkpoint_conflict", detail, emit)
         return participant
     participant = _start(participant, control.open, call, body.deadline_ts, emit)
     return time_out(participant, now, emit)
+
+
+def _fence(
+    participant: ParticipantState, call: int, wanted: str, emit: Emit
+) -> ParticipantState:
+    # Also an id that was never open is fenced: its prepare may still be on the way.
+    control, gate = participant.control, participant.gate
+    awaiting, is_tried = control.awaiting, wanted in (control.awaiting or ())
+    if is_tried:
+        # Any other resume is for a process that is gone.
+        awaiting, gate = None, gate.open(emit)
+    emit(_reply(call, is_repeated=not is_tried))
+    resumed = remembered(control.resumed, wanted)
+    control = attrs.evolve(control, resumed=resumed, awaiting=awaiting)
+    return attrs.evolve(participant, gate=gate, control=control)
 
 
 def expire(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
@@ -132,6 +144,7 @@ def _finish(
         participant.control,
         open=None,
         holder=None,
+        awaiting=None,
         resumed=remembered(participant.control.resumed, opened.id),
     )
     return attrs.evolve(participant, gate=gate, control=control)

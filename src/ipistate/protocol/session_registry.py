@@ -158,6 +158,18 @@ class SessionRegistry:
         left_out = self.leaving.keys() | self.unwanted(scope)
         return tuple(session for session in self.sessions if session not in left_out)
 
+    def leaked(self, scope: frozenset[str] | None) -> tuple[str, ...]:
+        """Name the live sessions of episodes that the scope does not continue."""
+        if scope is None:
+            return ()
+        return tuple(
+            session
+            for session, episode in self.sessions.items()
+            if episode.capture_key not in scope
+            and session not in self.unclaimed
+            and session not in self.leaving
+        )
+
     def unwanted(self, scope: frozenset[str] | None) -> tuple[str, ...]:
         """Name the unclaimed sessions that the scope gives up."""
         if scope is None or not self.unclaimed:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from ipistate.errors import IpiStateError
+from ipistate.kernel import json_line
 from ipistate.storage import write_atomically
 
 
@@ -71,14 +72,14 @@ class LineFile:
         os.close(self._file)
 
     def append(self, line: bytes) -> None:
-        """Add a line, given without its end, whole or not at all.
+        """Add a line of JSON, given without its end, whole or not at all.
 
         Raises:
             RunFileError: ``write_failed``: there is no room, for example. The file is
                 what it was before.
         """
         size = os.fstat(self._file).st_size
-        rest = memoryview(line + b"\n")
+        rest = memoryview(json_line(line) + b"\n")
         try:
             while rest:
                 rest = rest[os.write(self._file, rest) :]

@@ -21,17 +21,12 @@ _JSON: Final = re.compile(
 
 
 class ArgumentsError(SchemaError):
-    """The body of a tool call that is no object; the model that made it reads the reply.
+    """The body of a tool call that is no object; the model that made it reads the reply."""
 
-    Args:
-        found: What it is; None for null and for an empty body.
-        size: How many bytes it has.
-    """
-
-    def __init__(self, found: JsonValue, size: int) -> None:
-        super().__init__("wrong_type", "expected an object", preview=preview(found))
-        self.found = found
-        self.size = size
+    found: JsonValue = None
+    """What it is; None for null and for an empty body."""
+    size: int = 0
+    """How many bytes it has."""
 
 
 async def json_body(request: Request) -> bytes:
@@ -98,7 +93,10 @@ def arguments_of(body: bytes) -> JsonObject:
     document = decode(body) if body else None
     if isinstance(document, JsonObject):
         return document
-    raise ArgumentsError(document, len(body))
+    shown = preview(document)
+    error = ArgumentsError("wrong_type", "expected an object", preview=shown)
+    error.found, error.size = document, len(body)
+    raise error
 
 
 def count_ids(document: JsonValue, limit: int) -> None:

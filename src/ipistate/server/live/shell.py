@@ -27,13 +27,11 @@ from ipistate.protocol import (
     IdleFound,
     Install,
     ParticipantState,
-    Phase,
     Read,
     Refuse,
     Reply,
     RequestArrived,
     RequestEnded,
-    RestoreBody,
     SessionsMade,
     SetTimer,
     Settings,
@@ -49,6 +47,7 @@ from ipistate.protocol import (
 )
 from ipistate.server.live.clock import LeaseClock
 from ipistate.server.live.files import CarriedStates, CheckpointFiles
+from ipistate.server.live.notes import note_leaked, note_phase
 from ipistate.server.live.prefixes import Prefixes
 from ipistate.server.live.sessions import Sessions, Uses
 from ipistate.server.live.waiting import Pending
@@ -115,8 +114,13 @@ class Shell:
         self._clock = LeaseClock(clock, steady)
         self._uses = Uses(settings.idle_seconds or inf, steady)
         grace = settings.lease_grace_seconds
-        self._participant = ParticipantState(
-            Settings(instance=settings.instance_name, lease_grace_seconds=grace)
+        start = ParticipantState.awaiting_restore
+        self._participant = (start if settings.await_restore else ParticipantState)(
+            Settings(
+                instance=settings.instance_name,
+                lease_grace_seconds=grace,
+                exports_scope_only=settings.export_scope_only,
+            )
         )
         self._numbers = count(1)
         self._passages: dict[int, Passage] = {}
@@ -239,13 +243,10 @@ class Shell:
     async def operate(self, body: ControlBody, receive: Receive) -> Reply | None:
         """Make a control call; None if the caller went away before the reply.
 
-        A directory that is not under the root is refused at once: the machine would
-        bind the checkpoint to it.
+        A commit whose directory is not under the root is refused at once: the machine
+        would bind the checkpoint to it.
         """
-        if (
-            isinstance(body, CommitBody | RestoreBody)
-            and self._settings.checkpoint_root
-        ):
+        if isinstance(body, CommitBody) and self._settings.checkpoint_root:
             try:
                 loop, named = asyncio.get_running_loop(), body.checkpoint_dir
                 await loop.run_in_executor(self._threads, self._files.check, named)
@@ -296,7 +297,7 @@ class Shell:
                 self._clock.release()
             else:
                 self._clock.hold()
-            _note_phase(before, participant, now, todo)
+            note_phase(before, participant, now, todo)
             if participant.gate.is_open and not before.gate.is_open:
                 self._uses.restart()
         for action in todo:
@@ -332,6 +333,9 @@ class Shell:
             call.settle(action)
 
     def _export(self, action: Export) -> Exported:
+        self._observer.leaked(len(action.leaked))
+        episodes = map(self.episode_of, action.leaked)
+        note_leaked(filter(None, episodes), self._settings.export_scope_only)
         held, exported = self.sessions.held(action.session_ids), self._states.exported
         return Exported(action.write, {name: exported(s) for name, s in held.items()})
 
@@ -392,23 +396,3 @@ class Shell:
             loop.run_in_executor(self._threads, task).add_done_callback(done)
         except (RuntimeError, OSError) as error:  # there is no room for a thread
             answer(self._files.failed(action, error))
-
-
-def _note_phase(
-    before: ParticipantState,
-    after: ParticipantState,
-    now: float,
-    todo: tuple[Action, ...],
-) -> None:
-    old, new = before.phase, after.phase
-    if old is new:
-        return
-    ended = before.control.open if new is Phase.IDLE else None
-    opened = ended or after.control.open
-    name = None if opened is None else opened.id
-    members = {"checkpoint_id": name, "phase": new.value}
-    _log.info("phase %s after %s", new.value, old.value, extra=members)
-    was_asked = any(isinstance(action, Reply) for action in todo)
-    if ended is not None and now >= ended.lease_expires_at and not was_asked:
-        text = "checkpoint %s was given up: its lease ran out"
-        _log.warning(text, name, extra=members)

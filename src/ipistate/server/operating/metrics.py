@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from prometheus_client import (
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
     ProcessCollector,
     generate_latest,
@@ -73,6 +74,11 @@ class Metrics(Observer):
         self._swept = Counter(
             "ipistate_sessions_swept",
             "Sessions that were freed because they were unused.",
+            registry=registry,
+        )
+        self._leaked = Gauge(
+            "ipistate_leaked_sessions",
+            "Live sessions that the scope of the last commit did not name.",
             registry=registry,
         )
         self._seconds = Histogram(
@@ -136,6 +142,9 @@ class Metrics(Observer):
 
     def swept(self, sessions: int) -> None:
         self._swept.inc(sessions)
+
+    def leaked(self, sessions: int) -> None:
+        self._leaked.set(sessions)
 
     def worked(self, stage: WorkStage, seconds: float, size: int) -> None:
         self._seconds.labels(stage.value).observe(seconds)

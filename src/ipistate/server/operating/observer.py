@@ -75,6 +75,9 @@ class Observer:
     def swept(self, sessions: int) -> None:
         """Note that idle sessions have been freed."""
 
+    def leaked(self, sessions: int) -> None:
+        """Note how many live sessions a commit's scope does not name."""
+
     def worked(self, stage: WorkStage, seconds: float, size: int) -> None:
         """Note that a part of a checkpoint's work is done; ``size`` is in bytes."""
 

@@ -153,6 +153,18 @@ class ServerSettings:
         "--lease-grace SECONDS",
         check=PositiveSeconds(),
     )
+    await_restore: bool = _setting(
+        False,
+        "Let requests wait from the start until a restore and its resume, in place of a "
+        "server that crashed. A prepare is refused until then.",
+        "--await-restore",
+    )
+    export_scope_only: bool = _setting(
+        False,
+        "Leave live sessions out of a checkpoint if its scope does not name their "
+        "episodes. Otherwise they are in it, as in the reference.",
+        "--export-scope-only",
+    )
     cookie_secret: Secret | None = _setting(
         None,
         "Signs session cookies. Without it they are signed as the reference signs them, "
@@ -302,6 +314,8 @@ class ServerSettings:
             raise ValueError("a hardened server with a token needs a checkpoint root")
         if self.extension and self.checkpoint_token is None:
             raise ValueError("the extension needs a checkpoint token")
+        if self.await_restore and self.checkpoint_token is None:
+            raise ValueError("a server that awaits a restore needs a checkpoint token")
         if self.checkpoint_state_version != 1 and not self.extension:
             raise ValueError("checkpoints with histories need the extension")
         if self.max_uploads_bytes < max(self.max_body_bytes, self.max_metrics_bytes):
