@@ -6,7 +6,7 @@ import json
 import random
 import re
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,8 @@ from ipistate.kernel.values import (
     JsonValue,
     freeze,
 )
-from ipistate.scoring.matching import (
-    addresses,
-    alike,
-    fold,
-    follows,
-    matches,
-    recipients_match,
-)
+from ipistate.scoring.matching import RECIPIENTS, Matcher, Target
+from ipistate.scoring.meaning import EmailAddress, fold
 from ipistate.testing import json_values
 
 
@@ -41,6 +35,38 @@ PARTS = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
 NAMES = st.text("abcdefgh", min_size=1, max_size=6)
 ADDRESSES = st.builds("{}@{}.test".format, NAMES, NAMES)
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+
+
+def follows(
+    keys: Sequence[str],
+    target_args: Mapping[str, JsonValue],
+    arguments: Mapping[str, JsonValue],
+    aliases: tuple[str, ...] = RECIPIENTS,
+) -> bool:
+    """Compare a call's arguments with the target's on the deciding keys."""
+    target = Target.of(Matcher(), keys, target_args, aliases)
+    return target.is_followed_by(arguments)
+
+
+def matches(target: JsonValue, given: JsonValue) -> bool:
+    """Compare one argument of any name."""
+    return follows(["x"], {"x": target}, {"x": given})
+
+
+def alike(target: JsonValue, given: JsonValue) -> bool:
+    """Compare two values, of which the empty ones equal themselves."""
+    return Matcher().alike(target, given)
+
+
+def recipients_match(target: JsonValue, given: JsonValue) -> bool:
+    """Compare who gets a message."""
+    matcher = Matcher()
+    return matcher.are_among(matcher.recipients(target), matcher.recipients(given))
+
+
+def addresses(value: JsonValue) -> tuple[EmailAddress, ...]:
+    """Return the addresses that a value is a list of."""
+    return Matcher().read(value).addresses
 
 
 def rows(*titles: str) -> Iterator[tuple[str | Any, ...]]:
