@@ -23,7 +23,8 @@ from ipistate.kernel.values import (
     JsonValue,
     freeze,
 )
-from ipistate.scoring.matching import RECIPIENTS, Matcher, Target
+from ipistate.scoring.matching import RECIPIENTS as ALIASES
+from ipistate.scoring.matching import Matcher, Target
 from ipistate.scoring.meaning import EmailAddress, fold
 from ipistate.testing import json_values
 
@@ -41,7 +42,7 @@ def follows(
     keys: Sequence[str],
     target_args: Mapping[str, JsonValue],
     arguments: Mapping[str, JsonValue],
-    aliases: tuple[str, ...] = RECIPIENTS,
+    aliases: tuple[str, ...] = ALIASES,
 ) -> bool:
     """Compare a call's arguments with the target's on the deciding keys."""
     target = Target.of(Matcher(), keys, target_args, aliases)

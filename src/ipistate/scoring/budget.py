@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ipistate.kernel import Change
     from ipistate.tools import Tool
 
-MAX_WORK: Final = 256 * 2**20
-"""Units that the effects of one rollout may take; one is about ten nanoseconds."""
+MAX_WORK: Final = 512 * 2**20
+"""Units that the effects of one rollout may take; one is one to three nanoseconds."""
 
 _ELEMENT: Final = 20
 """Units for each record of a collection, besides one for each byte of its JSON."""
@@ -47,7 +47,7 @@ class Budget:
         """
         self._left -= units
         if self._left < 0:
-            message = "the effects of this trace take too much work"
+            message = "to execute this trace takes too much work"
             raise TooMuchWorkError("too_much_work", message)
 
 
@@ -55,12 +55,12 @@ class Meter:
     """Counts what calls cost: each looks at its arguments and at its collections.
 
     Args:
-        budget: What is spent.
         world: The world before any call.
+        units: How much may be spent.
     """
 
-    def __init__(self, budget: Budget, world: JsonObject) -> None:
-        self.budget = budget
+    def __init__(self, world: JsonObject, units: int = MAX_WORK) -> None:
+        self.budget = Budget(units)
         self._world = world
         self._sizes: dict[str, int] = {}
 
