@@ -106,10 +106,13 @@ def search(part: str) -> Callable[[str, str], bool]:
 
 
 def _holds(whole: str, part: str) -> bool:
+    room = len(whole) - len(part)
+    if room < 0:
+        return False
     # The interpreter looks for a long part in linear time only if the whole is more than
     # three times as long. What is found behind its true end is no part of it.
     padded = whole.ljust(max(_LONG_WHOLE, 3 * len(part) + 8))
-    return 0 <= padded.find(part) <= len(whole) - len(part)
+    return 0 <= padded.find(part) <= room
 
 
 def iterate(value: JsonValue) -> Iterable[JsonValue]:
