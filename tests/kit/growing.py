@@ -364,14 +364,14 @@ def other_works() -> Mapping[str, tuple[Prepare, int]]:
         ),
         "diff: an array turned round": (
             _diffing(lambda w: w[::-1], lambda n: [f"e{i}" for i in range(n // 10)]),
-            4_000,
+            1_000,
         ),
         "diff: names turned round": (
             _diffing(
                 lambda w: dict(reversed(w.items())),
                 lambda n: {f"e{i}": 1 for i in range(n // 10)},
             ),
-            4_000,
+            1_000,
         ),
         "fork": (
             _values(
