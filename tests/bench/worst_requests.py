@@ -16,11 +16,15 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import process_time
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
 from ipistate.server import ServerSettings, create_app
+
+
+if TYPE_CHECKING:
+    from starlette.types import Message
 
 
 START, END = "<!-- worst requests -->", "<!-- end of worst requests -->"
@@ -253,13 +257,15 @@ class _Caller:
 
     async def post(self, path: str, body: bytes) -> tuple[int, float]:
         """Make a request; returns its status and the processor seconds it took."""
-        messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+        messages: Iterator[Message] = iter(
+            [{"type": "http.request", "body": body, "more_body": False}]
+        )
         found: Json = {}
 
-        async def receive() -> Json:
+        async def receive() -> Message:
             return next(messages, {"type": "http.disconnect"})
 
-        async def send(message: Json) -> None:
+        async def send(message: Message) -> None:
             found.setdefault("status", message.get("status"))
             for name, value in message.get("headers", ()):
                 if name == b"set-cookie":

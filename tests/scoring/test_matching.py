@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import unicodedata
 
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from documents import at
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -240,3 +242,24 @@ def test_aliases_are_those_that_the_tool_knows() -> None:
     assert not follows(["to"], target, call, ("to",))
     assert not follows(["to"], target, call, ())
     assert follows(["recipient"], call, call, ())
+
+
+MARKS = st.sampled_from("ae\u0301\u0323\u0344\u0f73\u1100\u1161\u200bİΣﬁ😀 ")
+
+
+@given(st.lists(MARKS, max_size=30).map("".join), st.integers(0, 200))
+def test_b3_long_runs_of_marks(text: str, times: int) -> None:
+    """B3: a long run of marks is folded as a short one is: canonically ordered."""
+    long = f"a{text}" + "\u0301\u0323" * times
+    apart = unicodedata.normalize("NFKD", long)
+
+    assert fold(long) == fold(apart)
+
+
+def test_b3_values_are_read_once() -> None:
+    """B3: however often a text is compared, it is folded once."""
+    matcher = Matcher()
+    target = freeze({"to": ["é" * 100, {"a": "b"}]})
+
+    assert matcher.read(at(target, "to")) is matcher.read(at(target, "to"))
+    assert matcher.read("é" * 100) is at(matcher.read(at(target, "to")).form, 0)

@@ -1,0 +1,91 @@
+"""Large requests: computed beside the event loop, with the same answers and effects."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ipistate.server.live.aside import (
+    LARGE_EFFECTS,
+    LARGE_METRICS,
+    LARGE_SEED,
+    LARGE_TRACE,
+    Aside,
+)
+
+
+if TYPE_CHECKING:
+    from tests.server.conftest import Client
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_b3_large_work_leaves_the_loop_free() -> None:
+    """B3: work on a large body waits for what the loop does meanwhile."""
+    done = threading.Event()
+    work = asyncio.ensure_future(Aside().run(done.wait, 10, 10))
+    await asyncio.sleep(0)
+    done.set()
+
+    assert await work
+
+
+async def test_small_work_is_done_at_once() -> None:
+    """Work on a small body never leaves the loop's thread."""
+    assert threading.get_ident() == await Aside().run(threading.get_ident, 9, 10)
+
+
+@pytest.mark.parametrize("size", [0, LARGE_TRACE])
+@pytest.mark.parametrize("effects", [False, True])
+async def test_b3_a_verify_of_any_size(
+    connect: Callable[..., Awaitable[Client]],
+    world: dict[str, Any],
+    verify_body: dict[str, Any],
+    size: int,
+    effects: bool,
+) -> None:
+    """B3: a large request is answered as a small one, and ends the session as well."""
+    assert LARGE_EFFECTS < LARGE_TRACE
+    client = await connect(effects=effects)
+    await client.seed(world)
+    bad = await client.post("/verify", json={"pad": "x" * size})
+    assert bad.status_code == 422
+    assert (await client.post("/get_patient_record", json={})).status_code == 200
+
+    body = {**verify_body, "pad": "x" * size, "environment": world}
+    reply = await client.post("/verify", json=body)
+
+    assert (200, 1.0) == (reply.status_code, reply.json()["reward"])
+    assert (await client.post("/get_patient_record", json={})).status_code == 400
+
+
+async def test_b3_a_large_seed(
+    connect: Callable[..., Awaitable[Client]], world: dict[str, Any]
+) -> None:
+    """B3: a large seed takes effect as a small one does, or not at all."""
+    client = await connect()
+    pad = "x" * LARGE_SEED
+    bad = await client.post("/seed_session", json={"environment": [], "pad": pad})
+    await client.seed({**world, "pad": pad})
+    reply = await client.post("/get_patient_record", json={"patient_id": "P-7742"})
+
+    assert (422, 200) == (bad.status_code, reply.status_code)
+    assert "R. Osei" in reply.text
+
+
+async def test_b3_large_metrics(connect: Callable[..., Awaitable[Client]]) -> None:
+    """B3: the metrics of many results, and the refusal of one bad among them."""
+    client = await connect()
+    results: list[Any] = [{"reward": 1.0}] * (LARGE_METRICS // 10)
+    good = await client.post("/aggregate_metrics", json={"verify_responses": results})
+    results[-1] = {"reward": "1"}
+    bad = await client.post("/aggregate_metrics", json={"verify_responses": results})
+
+    assert 1.0 == good.json()["agent_metrics"]["avg_reward"]
+    where = ["body", "verify_responses", len(results) - 1, "reward"]
+    assert (422, where) == (bad.status_code, bad.json()["detail"][0]["loc"])
