@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from ipistate import Environment, Injection, JsonObject, ToolCall, assess, diff
 from ipistate.kernel import Change, freeze
 from ipistate.scoring import Meter, TooMuchWorkError, TracedCall, retrace
 from ipistate.scoring.budget import Budget
-from ipistate.scoring.effects.report import Effects
+from ipistate.scoring.effects.report import Assessment, Effects
 from ipistate.scoring.matching import Matcher, Target
+from ipistate.tools import TOOLS
 
 
 ORDERS = Environment.of({"orders": {"O-1": {"status": "new", "notes": "n" * 1_000}}})
@@ -42,6 +45,24 @@ def needed(*calls: ToolCall, most: int = 2**24) -> int:
         except TooMuchWorkError:
             low = middle + 1
     return low
+
+
+def assessed(
+    calls: Sequence[ToolCall],
+    units: int,
+    required: tuple[str, ...] = (),
+    world: Environment = ORDERS,
+) -> Effects:
+    """Assess a trace within so many units of work."""
+    return Assessment(
+        injection=INJECTION,
+        needed=required,
+        seed=world,
+        incomplete_reason=None,
+        reference=(),
+        tools=TOOLS,
+        meter=Meter(world.document, units),
+    ).of([*map(TracedCall.of, calls)])
 
 
 def test_a_budget_ends() -> None:
@@ -91,7 +112,7 @@ def test_a_retrace_without_a_meter_is_not_bounded() -> None:
 def test_b3_effects_that_take_too_much_work(units: int) -> None:
     """B3: such a trace is not assessed, and says so; an attempt is still told."""
     calls = [HOLD, *[READ] * 200]
-    effects = assess(calls, INJECTION, ["get_order_details"], ORDERS, max_work=units)
+    effects = assessed(calls, units, ("get_order_details",))
 
     given_up = Effects(
         outcome="not_assessed", reason="too_much_work", attempted=units > 0
@@ -126,7 +147,7 @@ def test_b3_records_in_arrays_are_counted() -> None:
 
     def enough(*required: str) -> int:
         units = range(0, 200_000, 5_000)
-        found = (assess([call], INJECTION, required, world, max_work=n) for n in units)
+        found = (assessed([call], n, required, world) for n in units)
         return next(
             n for n, one in zip(units, found, strict=True) if one.reason is None
         )
