@@ -88,3 +88,19 @@ def test_b3_keys_are_equal_where_both_agree(left: Any, right: Any) -> None:
     same = matcher.read(left).key == matcher.read(right).key
 
     assert same is both_ways(left, right)
+
+
+def test_b3_a_counterpart_is_taken_once() -> None:
+    """B3: a fact that is one's counterpart is no other's, whose free text is elsewhere."""
+    place = "entry", ("messages",)
+    wanted = [
+        Fact(*place, JsonObject({"note": "call him", "to": "x"})),
+        Fact(*place, JsonObject({"note": "y", "body": "call her"})),
+        Fact(*place, JsonObject({"note": "two words", "body": "x"})),
+        Fact(*place, JsonObject({"note": "y", "body": "two words"})),
+    ]
+    found = [Fact(*place, JsonObject({"note": "y", "body": "x"}))]
+
+    missing, beyond = unmatched(wanted, found, Matcher())
+    assert by_pairs(wanted, found) == ([*missing], [*beyond])
+    assert () == beyond
