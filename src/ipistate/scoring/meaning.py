@@ -49,7 +49,7 @@ class EmailAddress:
 
     mailbox: str
     tag: str | None
-    """What stands behind the first ``+`` of the local part."""
+    """What follows the first ``+`` of the local part."""
     domain: str
 
 
