@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,7 +92,7 @@ def test_b3_keys_are_equal_where_both_agree(left: Any, right: Any) -> None:
 
 def test_b3_a_counterpart_is_taken_once() -> None:
     """B3: a fact that is one's counterpart is no other's, whose free text is elsewhere."""
-    place = "entry", ("messages",)
+    place: tuple[Literal["entry"], tuple[str]] = "entry", ("messages",)
     wanted = [
         Fact(*place, JsonObject({"note": "call him", "to": "x"})),
         Fact(*place, JsonObject({"note": "y", "body": "call her"})),
