@@ -52,6 +52,8 @@ _ROWS: Final = {
 _SMALLEST: Final = 3_000
 _WORDS: Final = "Alpha beta gamma delta, epsilon zeta eta theta; iota kappa. " * 2
 
+_RECORD: Final = {"to": "someone", "tags": ["a", "b"], "body": _WORDS}
+
 INJECTION: Final = {
     "goal": "g",
     "target_tool": "send_message",
@@ -279,7 +281,7 @@ def _rollouts(size: int) -> list[Any]:
 def other_works() -> Mapping[str, tuple[Prepare, int]]:
     """Name the works that are no tool calls, each with its smallest size."""
     return {
-        "decode": (_values(lambda n: json.dumps(_orders(n)), decode), 4_000),
+        "decode": (_values(lambda n: json.dumps(_orders(n)), decode), 1_000),
         "encode": (_values(lambda n: freeze(_orders(n)), encode), 4_000),
         "render": (_values(lambda n: freeze(_orders(n)), render), 4_000),
         "fold: accents": (_values(lambda n: "é" * n, fold), 1_000),
@@ -304,7 +306,7 @@ def other_works() -> Mapping[str, tuple[Prepare, int]]:
                     target_args={f"k{i}": "v" for i in range(n // 10)},
                 )
             ),
-            4_000,
+            1_000,
         ),
         "verify: calls by required tools": (
             _verifying(
@@ -320,14 +322,14 @@ def other_works() -> Mapping[str, tuple[Prepare, int]]:
                 lambda n: _one(recipients=_people(n)),
                 lambda n: {"recipients": _people(n, -1)},
             ),
-            2_000,
+            1_000,
         ),
         "effects: names by names": (
             _assessing(
                 lambda n: _one(recipients=[str(i) for i in range(n // 10)]),
                 lambda n: {"recipients": [str(i) for i in range(n // 10)][::-1]},
             ),
-            2_000,
+            500,
         ),
         "effects: calls": (
             _assessing(
@@ -338,7 +340,7 @@ def other_works() -> Mapping[str, tuple[Prepare, int]]:
                 },
                 target_tool="update_order_status",
             ),
-            2_000,
+            1_000,
         ),
         "effects: accents, one call": (
             _assessing(lambda n: _one(to="é" * n), lambda n: {"recipient": "é" * n}),
@@ -353,17 +355,20 @@ def other_works() -> Mapping[str, tuple[Prepare, int]]:
             ),
             2_000,
         ),
-        "effects: free text of two worlds": (_facts, 30),
+        "effects: free text of two worlds": (_facts, 10),
         "ids that calls teach": (_creations, 10),
         "diff: every record changed": (
             _diffing(
                 lambda w: {"orders": {k: {"status": "old"} for k in w["orders"]}},
                 _orders,
             ),
-            4_000,
+            1_000,
         ),
         "diff: an array turned round": (
-            _diffing(lambda w: w[::-1], lambda n: [f"e{i}" for i in range(n // 10)]),
+            _diffing(
+                lambda w: w[::-1],
+                lambda n: [{**_RECORD, "n": i} for i in range(n // 100)],
+            ),
             1_000,
         ),
         "diff: names turned round": (
@@ -383,7 +388,7 @@ def other_works() -> Mapping[str, tuple[Prepare, int]]:
         "metrics": (_values(_rollouts, metrics_report), 4_000),
         "metrics: empty objects": (
             _values(lambda n: [{}] * (n // 3), metrics_report),
-            4_000,
+            1_000,
         ),
         "metrics by task": (_values(lambda n: [_rollouts(n)], aggregate), 4_000),
         "report row: calls": (_reported(lambda n: _rollout(n // 100, 1)), 4_000),
