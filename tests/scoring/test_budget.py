@@ -8,7 +8,7 @@ import pytest
 
 from ipistate import Environment, Injection, JsonObject, ToolCall, assess, diff
 from ipistate.kernel import Change, freeze
-from ipistate.scoring import Meter, TooMuchWorkError, TracedCall, retrace
+from ipistate.scoring import Meter, TooMuchWorkError, Trace, TracedCall, retrace
 from ipistate.scoring.budget import Budget
 from ipistate.scoring.effects.report import Assessment, Effects
 from ipistate.scoring.matching import Matcher, Target
@@ -58,11 +58,10 @@ def assessed(
         injection=INJECTION,
         needed=required,
         seed=world,
-        incomplete_reason=None,
         reference=(),
         tools=TOOLS,
         meter=Meter(world.document, units),
-    ).of([*map(TracedCall.of, calls)])
+    ).of(Trace.of([*map(TracedCall.of, calls)], None))
 
 
 def test_a_budget_ends() -> None:
