@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -206,10 +206,3 @@ def test_a12_masked_rollouts_are_in_no_mean(tasks: list[list[dict[str, Any]]]) -
     counted = [[o for o in task if not o.get("mask_sample")] for task in tasks]
 
     assert encode(aggregate(counted).metrics) == encode(aggregate(tasks).metrics)
-
-
-def test_b3_rollouts_of_other_kinds_of_mappings() -> None:
-    """B3: what the quick look does not know is looked at one by one."""
-    plain: list[dict[str, Any]] = [{"reward": 1.0}, {"reward": 0.0}]
-
-    assert metrics_report(plain) == metrics_report([*map(OrderedDict, plain)])

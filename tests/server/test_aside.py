@@ -17,6 +17,7 @@ from ipistate.server.live.aside import (
     LARGE_TRACE,
     Aside,
 )
+from ipistate.server.live.scoring import MAX_RESPONSES
 
 
 if TYPE_CHECKING:
@@ -89,3 +90,16 @@ async def test_b3_large_metrics(connect: Callable[..., Awaitable[Client]]) -> No
     assert 1.0 == good.json()["agent_metrics"]["avg_reward"]
     where = ["body", "verify_responses", len(results) - 1, "reward"]
     assert (422, where) == (bad.status_code, bad.json()["detail"][0]["loc"])
+
+
+async def test_b3_too_many_results(
+    connect: Callable[..., Awaitable[Client]],
+) -> None:
+    """B3: more results than one request may have are refused, with a code."""
+    client = await connect()
+    text = b'{"verify_responses":[' + b"{}," * MAX_RESPONSES + b"{}]}"
+    headers = {"content-type": "application/json"}
+    reply = await client.post("/aggregate_metrics", content=text, headers=headers)
+
+    assert 422 == reply.status_code
+    assert "too_many_responses" == reply.json()["detail"][0]["type"]

@@ -79,7 +79,8 @@ class DataPlane:
         self._read_exchange = scoring_of(settings, self._known.read)
         self._reverify_mode = reverify_mode_of(settings)
         self._large_exchange = LARGE_EFFECTS if settings.effects else LARGE_TRACE
-        self._aside = Aside()
+        # Metrics wait for one another, and nothing else waits for them.
+        self._aside, self._metrics_aside = Aside(), Aside()
 
     def routes(self) -> list[Route]:
         """Return the routes in the order in which they are matched.
@@ -162,13 +163,13 @@ class DataPlane:
         def metrics() -> JsonObject:
             return aggregated(frozen_object(body))
 
-        return json_reply(await self._aside.run(metrics, len(body), LARGE_METRICS))
+        return json_reply(
+            await self._metrics_aside.run(metrics, len(body), LARGE_METRICS)
+        )
 
 
 def _session_id(request: Request) -> str:
     return request.session[SESSION_MEMBER]  # type: ignore[no-any-return]
-
-
 
 
 async def alive(_: Request) -> Response:

@@ -1,7 +1,7 @@
 """Work on large requests, done beside the event loop so that others are answered.
 
-All of it goes through one thread: more would only compete for the interpreter, and the
-loop's own pool stays free for the files of checkpoints.
+It goes through one thread for each kind: more would only compete for the interpreter,
+and the loop's own pool stays free for the files of checkpoints.
 """
 
 from __future__ import annotations

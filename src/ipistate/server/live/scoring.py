@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 import attrs
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ipistate.kernel import Environment
     from ipistate.scoring import Trace
     from ipistate.server.operating.settings import ServerSettings
+
+MAX_RESPONSES: Final = 1_000_000
+"""Verify responses that one request for metrics may have."""
 
 T = TypeVar("T")
 Score: TypeAlias = Callable[[Session | None], JsonObject]
@@ -55,7 +58,7 @@ def aggregated(body: JsonObject) -> JsonObject:
     """Return the metrics of the verify responses of a request.
 
     Raises:
-        SchemaError: It has none.
+        SchemaError: It has none, or too many (``too_many_responses``).
     """
     responses = body.get("verify_responses")
     if "verify_responses" not in body:
@@ -64,6 +67,10 @@ def aggregated(body: JsonObject) -> JsonObject:
     if not isinstance(responses, JsonArray):
         where, shown = "$.verify_responses", preview(responses)
         raise SchemaError("wrong_type", "expected an array", where, shown)
+    if len(responses) > MAX_RESPONSES:
+        message = f"a call names at most {MAX_RESPONSES:,} verify responses"
+        where, shown = "$.verify_responses", preview(responses)
+        raise SchemaError("too_many_responses", message, where, shown)
     return metrics_report(responses)  # type: ignore[arg-type]
 
 
