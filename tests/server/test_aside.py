@@ -26,19 +26,33 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def test_b3_large_work_leaves_the_loop_free() -> None:
+@pytest.mark.parametrize("kind", ["seed", "exchange", "metrics"])
+async def test_b3_large_work_leaves_the_loop_free(kind: str) -> None:
     """B3: work on a large body waits for what the loop does meanwhile."""
     done = threading.Event()
-    work = asyncio.ensure_future(Aside().run(done.wait, 10, 10))
+    work = getattr(Aside(), kind)(done.wait, b"x" * LARGE_SEED)
+    started = asyncio.ensure_future(work)
     await asyncio.sleep(0)
     done.set()
 
-    assert await work
+    assert await started
 
 
-async def test_small_work_is_done_at_once() -> None:
+@pytest.mark.parametrize("kind", ["seed", "exchange", "metrics"])
+async def test_small_work_is_done_at_once(kind: str) -> None:
     """Work on a small body never leaves the loop's thread."""
-    assert threading.get_ident() == await Aside().run(threading.get_ident, 9, 10)
+    here = await getattr(Aside(), kind)(threading.get_ident, b"{}")
+
+    assert threading.get_ident() == here
+
+
+async def test_b3_metrics_hold_up_no_session() -> None:
+    """B3: a large seed is read while large metrics are still being computed."""
+    aside, done, large = Aside(), threading.Event(), b"x" * LARGE_SEED
+    metrics = asyncio.ensure_future(aside.metrics(done.wait, large))
+    await aside.seed(done.set, large)
+
+    assert await metrics
 
 
 @pytest.mark.parametrize("size", [0, LARGE_TRACE])

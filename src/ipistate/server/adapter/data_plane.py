@@ -29,19 +29,8 @@ from ipistate.protocol import (
     SESSION_MEMBER,
     VERIFY_PATH,
 )
-from ipistate.server.bodies import (
-    frozen_object,
-    json_body,
-    json_object,
-    tool_arguments,
-)
-from ipistate.server.live.aside import (
-    LARGE_EFFECTS,
-    LARGE_METRICS,
-    LARGE_SEED,
-    LARGE_TRACE,
-    Aside,
-)
+from ipistate.server.bodies import json_body, json_object, tool_arguments
+from ipistate.server.live.aside import Aside
 from ipistate.server.live.known_worlds import KnownWorlds
 from ipistate.server.live.scoring import aggregated, reverify_mode_of, scoring_of
 from ipistate.server.live.seeds import NativeSession, read_seed
@@ -78,9 +67,7 @@ class DataPlane:
         self._known = KnownWorlds(settings.seed_pool_bytes)
         self._read_exchange = scoring_of(settings, self._known.read)
         self._reverify_mode = reverify_mode_of(settings)
-        self._large_exchange = LARGE_EFFECTS if settings.effects else LARGE_TRACE
-        # Metrics wait for one another, and nothing else waits for them.
-        self._aside, self._metrics_aside = Aside(), Aside()
+        self._aside = Aside(effects=settings.effects)
 
     def routes(self) -> list[Route]:
         """Return the routes in the order in which they are matched.
@@ -92,7 +79,7 @@ class DataPlane:
             Route(SEED_PATH, self.seed_session, methods=["POST"]),
             Route(VERIFY_PATH, self.verify, methods=["POST"]),
             Route(CLOSE_PATH, self.close_session, methods=["POST"]),
-            Route(METRICS_PATH, aggregate_metrics, methods=["POST"]),
+            Route(METRICS_PATH, self.aggregate_metrics, methods=["POST"]),
             Route("/{tool_name}", self.call, methods=["POST"]),
             Route(REVERIFY_PATH, self.reverify_mode, methods=["GET"]),
             *[Route(path, alive, methods=["GET"]) for path in LIVENESS_PATHS],
@@ -101,8 +88,7 @@ class DataPlane:
     async def seed_session(self, request: Request) -> Response:
         """Start a session; a task row replaces the session's earlier world."""
         body = await json_body(request)
-        read = partial(read_seed, body, self._known)
-        seed = await self._aside.run(read, len(body), LARGE_SEED)
+        seed = await self._aside.seed(partial(read_seed, body, self._known), body)
         state = self._start(seed.world)
         if seed.native is None:
             self._sessions.start({_session_id(request): state})
@@ -137,12 +123,12 @@ class DataPlane:
     async def verify(self, request: Request) -> Response:
         """Score the episode; a valid request ends the session, for any verdict."""
         body = await json_body(request)
-        size, large, run = len(body), self._large_exchange, self._aside.run
-        score = await run(partial(self._read_exchange, body), size, large)
+        exchange = self._aside.exchange
+        score = await exchange(partial(self._read_exchange, body), body)
         session_id = _session_id(request)
         state = self._sessions.get(session_id)
         self._sessions.drop(session_id)
-        return json_reply(await run(partial(score, state), size, large))
+        return json_reply(await exchange(partial(score, state), body))
 
     async def close_session(self, request: Request) -> Response:
         """Free the session; there need not be one."""
@@ -159,13 +145,7 @@ class DataPlane:
     async def aggregate_metrics(self, request: Request) -> Response:
         """Compute the metrics of verify responses."""
         body = await json_body(request)
-
-        def metrics() -> JsonObject:
-            return aggregated(frozen_object(body))
-
-        return json_reply(
-            await self._metrics_aside.run(metrics, len(body), LARGE_METRICS)
-        )
+        return json_reply(await self._aside.metrics(partial(aggregated, body), body))
 
 
 def _session_id(request: Request) -> str:

@@ -15,6 +15,7 @@ from ipistate.scoring import (
     metrics_report,
     verify_reply,
 )
+from ipistate.server.bodies import frozen_object
 from ipistate.sessions import Session
 
 
@@ -54,14 +55,16 @@ def reverify_mode_of(settings: ServerSettings) -> str:
     return "unknown" if settings.effects else "stateless"
 
 
-def aggregated(body: JsonObject) -> JsonObject:
+def aggregated(body: bytes) -> JsonObject:
     """Return the metrics of the verify responses of a request.
 
     Raises:
+        DecodeError: It is not acceptable JSON.
         SchemaError: It has none, or too many (``too_many_responses``).
     """
-    responses = body.get("verify_responses")
-    if "verify_responses" not in body:
+    document = frozen_object(body)
+    responses = document.get("verify_responses")
+    if "verify_responses" not in document:
         message = "required member is missing"
         raise SchemaError("missing_member", message, "$.verify_responses")
     if not isinstance(responses, JsonArray):
