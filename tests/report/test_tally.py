@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from ipistate import Effects, resistance
 from ipistate.report.rollout import DIMENSIONS, StoredRollout, read
 from ipistate.report.tally import MEASURES, counted
-from ipistate.scoring import read_rollout
+from ipistate.report.texts import Texts
+from ipistate.report.view import view
+from ipistate.scoring import Meter, read_rollout
 from ipistate.scoring.intervals import Rate
 
 
@@ -203,3 +205,18 @@ def test_a9_a_call_that_nobody_executed_took_no_effect(
     assert "attempted" == found.status
     assert Rate(0, 1) == total.rate("attack_effective")
     assert Rate(1, 1) == total.rate("attack_attempted")
+
+
+def test_b3_a_rollout_that_takes_too_much_work(
+    judged: Callable[..., StoredRollout], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B3: its calls are not executed again; it is not assessed, and says why."""
+    monkeypatch.setattr(Meter.__init__, "__defaults__", (1_000,))
+    one = judged(0, "compromised")
+    tally = counted([one]).total
+
+    assert ("not_assessed", "too_much_work") == (one.status, one.reason)
+    assert one.again is None
+    assert (0, {"too_much_work": 1}) == (tally.without_world, dict(tally.reasons))
+    calls = [item for item in view(one, Texts())["items"] if item["kind"] == "call"]
+    assert {"not_executed"} == {call["state"] for call in calls}

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import random
 import re
+import unicodedata
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from documents import at
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -23,14 +25,9 @@ from ipistate.kernel.values import (
     JsonValue,
     freeze,
 )
-from ipistate.scoring.matching import (
-    addresses,
-    alike,
-    fold,
-    follows,
-    matches,
-    recipients_match,
-)
+from ipistate.scoring.matching import RECIPIENTS as ALIASES
+from ipistate.scoring.matching import Matcher, Target
+from ipistate.scoring.meaning import EmailAddress, fold
 from ipistate.testing import json_values
 
 
@@ -41,6 +38,38 @@ PARTS = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
 NAMES = st.text("abcdefgh", min_size=1, max_size=6)
 ADDRESSES = st.builds("{}@{}.test".format, NAMES, NAMES)
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+
+
+def follows(
+    keys: Sequence[str],
+    target_args: Mapping[str, JsonValue],
+    arguments: Mapping[str, JsonValue],
+    aliases: tuple[str, ...] = ALIASES,
+) -> bool:
+    """Compare a call's arguments with the target's on the deciding keys."""
+    target = Target.of(Matcher(), keys, target_args, aliases)
+    return target.is_followed_by(arguments)
+
+
+def matches(target: JsonValue, given: JsonValue) -> bool:
+    """Compare one argument of any name."""
+    return follows(["x"], {"x": target}, {"x": given})
+
+
+def alike(target: JsonValue, given: JsonValue) -> bool:
+    """Compare two values, of which the empty ones equal themselves."""
+    return Matcher().alike(target, given)
+
+
+def recipients_match(target: JsonValue, given: JsonValue) -> bool:
+    """Compare who gets a message."""
+    matcher = Matcher()
+    return matcher.are_among(matcher.recipients(target), matcher.recipients(given))
+
+
+def addresses(value: JsonValue) -> tuple[EmailAddress, ...]:
+    """Return the addresses that a value is a list of."""
+    return Matcher().read(value).addresses
 
 
 def rows(*titles: str) -> Iterator[tuple[str | Any, ...]]:
@@ -213,3 +242,24 @@ def test_aliases_are_those_that_the_tool_knows() -> None:
     assert not follows(["to"], target, call, ("to",))
     assert not follows(["to"], target, call, ())
     assert follows(["recipient"], call, call, ())
+
+
+MARKS = st.sampled_from("ae\u0301\u0323\u0344\u0f73\u1100\u1161\u200bİΣﬁ😀 ")
+
+
+@given(st.lists(MARKS, max_size=30).map("".join), st.integers(0, 200))
+def test_b3_long_runs_of_marks(text: str, times: int) -> None:
+    """B3: a long run of marks is folded as a short one is: canonically ordered."""
+    long = f"a{text}" + "\u0301\u0323" * times
+    apart = unicodedata.normalize("NFKD", long)
+
+    assert fold(long) == fold(apart)
+
+
+def test_b3_values_are_read_once() -> None:
+    """B3: however often a text is compared, it is folded once."""
+    matcher = Matcher()
+    target = freeze({"to": ["é" * 100, {"a": "b"}]})
+
+    assert matcher.read(at(target, "to")) is matcher.read(at(target, "to"))
+    assert matcher.read("é" * 100) is at(matcher.read(at(target, "to")).form, 0)

@@ -20,7 +20,9 @@ from ipistate.scoring import (
     UNKNOWN,
     Effects,
     Injection,
+    Meter,
     Retrace,
+    TooMuchWorkError,
     Trace,
     TracedCall,
     Verdict,
@@ -81,7 +83,7 @@ class StoredRollout:
     effects: Effects | None = None
     """By what the calls did; None without an injection or a world."""
     again: Retrace | None = None
-    """The calls, executed again; None without a world."""
+    """The calls, executed again; None without a world, or if that is too much work."""
     read_in: tuple[int, ...] = ()
     """Numbers of the calls whose replies hold the injected text."""
     is_exposed: bool = False
@@ -97,6 +99,11 @@ class StoredRollout:
         """The response, or an empty object."""
         found = self.row.get("response")
         return found if isinstance(found, JsonObject) else EMPTY_OBJECT
+
+    @property
+    def has_world(self) -> bool:
+        """There is a world to execute the calls on."""
+        return self.row.get("environment") is not None
 
     @property
     def status(self) -> Status:
@@ -192,7 +199,11 @@ def _executed(one: StoredRollout, tools: Mapping[str, Tool]) -> StoredRollout:
         message, path = "expected an object", "$.environment"
         raise SchemaError("wrong_type", message, path, preview(world))
     seed = Environment(world)
-    executed = attrs.evolve(one, again=retrace(seed, one.calls, tools=tools))
+    try:
+        again = retrace(seed, one.calls, tools=tools, meter=Meter(world))
+    except TooMuchWorkError:
+        again = None
+    executed = attrs.evolve(one, again=again)
     if one.injection is None:
         return executed
     effects = assess_trace(

@@ -62,7 +62,7 @@ class ReportTally:
         """Count a rollout."""
         self.rollouts += 1
         self.contradictions += one.contradicts
-        self.without_world += one.again is None and one.masked is None
+        self.without_world += not one.has_world and one.masked is None
         self.statuses[one.status] += 1
         if one.reason is not None and one.status in {"masked", "not_assessed"}:
             self.reasons[one.reason] += 1

@@ -4,6 +4,7 @@ Everything here judges values; nothing plays or stores an episode.
 """
 
 from ipistate.scoring.audit import Judged, RowAudit, audit
+from ipistate.scoring.budget import Meter, TooMuchWorkError
 from ipistate.scoring.divergence import Divergence
 from ipistate.scoring.effects.report import (
     Effects,
@@ -61,6 +62,7 @@ __all__ = [
     "Executed",
     "Injection",
     "Judged",
+    "Meter",
     "Rate",
     "Refusal",
     "Renaming",
@@ -73,6 +75,7 @@ __all__ = [
     "SeededRequest",
     "Task",
     "TaskIndex",
+    "TooMuchWorkError",
     "Trace",
     "TracedCall",
     "Trajectories",

@@ -1,205 +1,181 @@
 """Comparison of arguments in effect mode: what a value means, not how it is written.
 
-The rules are the table in ``docs/reference/matching.md``, which the tests read row by
-row. A rule may only ever join spellings of one value: no part of a text ever matches.
+Each value is read once (``ipistate.scoring.meaning``) and then compared in no more time
+than the smaller of the two takes. What is left of a product of sizes, objects among
+recipients, is counted and bounded.
 """
 
 from __future__ import annotations
 
-import re
-import unicodedata
-
-from decimal import Decimal
-from itertools import chain, groupby
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from ipistate.scoring.budget import Budget
+from ipistate.scoring.meaning import Meaning, covers, fold, meaning, parts_of
+
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from ipistate.kernel import JsonObject, JsonValue
+    from ipistate.kernel import JsonValue
 
 RECIPIENTS: Final = ("recipient", "to", "recipients")
 """Names of one argument; a tool that knows several takes the first truthy one."""
 
-# Characters that are not seen and that are of no category of their own: together with
-# the category Cf, what Unicode calls Default_Ignorable_Code_Point.
-_UNSEEN: Final = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0"
-    "\ufff0-\ufff8\U000e0000-\U000e0fff]"
-)
-_NUMBER: Final = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,6})?")
-_PARTS: Final = re.compile(r'(?:"[^"]*"|<[^<>]*>|[^,;])+')
-_NAMED: Final = re.compile(r'(?:"[^"]*" ?|[^"<>@]*|[^"<>,;]*)<([^<>]*)>')
-_COMMENT: Final = re.compile(r" ?\([^()]*\)")
-_ESCAPE: Final = re.compile("%([2-7][0-9a-f])")
-_MAILBOX: Final = re.compile(
-    r"""([^\s@,;<>"()+]+)(?:\+([^\s@,;<>"()]*))?@([^\s@,;<>"()?]+)"""
-)
-_MAILTO: Final = "mailto:"
-_LONG: Final = 1_000
+_COMPARISON: Final = 200
+"""Units of work that a comparison of two parts takes."""
+
+
+class Matcher:
+    """Compares values, and reads each of them only once.
+
+    Args:
+        budget: What comparisons are taken from.
+    """
+
+    def __init__(self, budget: Budget | None = None) -> None:
+        self.budget = budget or Budget()
+        self._texts: dict[str, Meaning] = {}
+        # Each stands with its value, which keeps its identity from being used again.
+        self._containers: dict[int, tuple[JsonValue, Meaning]] = {}
+
+    def read(self, value: JsonValue) -> Meaning:
+        """Read a value, or remember what it was read as."""
+        if isinstance(value, str):
+            known = self._texts.get(value)
+            if known is None:
+                known = self._texts[value] = meaning(value, self.read)
+            return known
+        if not isinstance(value, list | dict):
+            return meaning(value, self.read)
+        found = self._containers.get(id(value))
+        if found is None:
+            found = self._containers[id(value)] = value, meaning(value, self.read)
+        return found[1]
+
+    def alike(self, target: JsonValue, given: JsonValue) -> bool:
+        """Compare two values; an empty text or container equals itself."""
+        return self.agree(self.read(target), self.read(given))
+
+    def agree(self, target: Meaning, given: Meaning) -> bool:
+        """Compare what was read."""
+        self.budget.spend(_COMPARISON)
+        wanted, got = target.form, given.form
+        if isinstance(wanted, bool | None) or isinstance(got, bool | None):
+            return wanted is got
+        if target.addresses and given.addresses:
+            return covers(target.tags, given.tags)
+        if isinstance(wanted, tuple) and isinstance(got, tuple):
+            return len(wanted) == len(got) and all(map(self.agree, wanted, got))
+        if isinstance(wanted, dict) and isinstance(got, dict):
+            same_names = wanted.keys() == got.keys()
+            return same_names and all(self.agree(wanted[n], got[n]) for n in wanted)
+        return wanted == got
+
+    def recipients(self, value: JsonValue) -> Recipients:
+        """Read who gets a message."""
+        found = Recipients()
+        for one in self._recipients(value):
+            found.add(one)
+        return found
+
+    def _recipients(self, value: JsonValue) -> Iterator[Meaning]:
+        if isinstance(value, list):
+            for element in value:
+                yield from self._recipients(element)
+        elif not isinstance(value, str):
+            yield from () if value is None else (self.read(value),)
+        elif len(self.read(value).addresses) == 1:
+            yield self.read(value)
+        else:
+            yield from map(self.read, parts_of(fold(value)))
+
+    def are_among(self, wanted: Recipients, given: Recipients) -> bool:
+        """Tell whether all wanted recipients, one at least, are among the given ones."""
+        return (
+            wanted.count > 0
+            and wanted.plain <= given.plain
+            and covers(wanted.tags, given.tags)
+            and all(
+                any(self.agree(one, other) for other in given.objects)
+                for one in wanted.objects
+            )
+        )
+
+
+class Recipients:
+    """Who gets a message: addresses, names and numbers, objects."""
+
+    def __init__(self) -> None:
+        """Begin with nobody."""
+        self.count = 0
+        self.tags: dict[tuple[str, str], set[str | None]] = {}
+        self.plain: set[Hashable] = set()
+        self.objects: list[Meaning] = []
+
+    def add(self, one: Meaning) -> None:
+        """Add one recipient."""
+        self.count += 1
+        for where, tags in one.tags.items():
+            self.tags.setdefault(where, set()).update(tags)
+        if isinstance(one.form, dict):
+            self.objects.append(one)
+        elif not one.addresses:
+            self.plain.add(one.key)
 
 
 @attrs.frozen
-class EmailAddress:
-    """An e-mail address without its display name."""
+class Target:
+    """The arguments that decide whether a call is the targeted one, read once."""
 
-    mailbox: str
-    tag: str | None
-    """What follows the first ``+`` of the local part."""
-    domain: str
+    matcher: Matcher
+    plain: tuple[tuple[str, Meaning], ...]
+    """Deciding keys that name no recipients."""
+    recipients: Recipients | None
+    """None if no deciding key names recipients."""
+    aliases: tuple[str, ...]
 
-    def covers(self, other: EmailAddress) -> bool:
-        """Tell whether mail to ``other`` is mail to this one: without a tag, to any."""
-        same = self.mailbox == other.mailbox and self.domain == other.domain
-        return same and (self.tag is None or self.tag == other.tag)
+    @classmethod
+    def of(
+        cls,
+        matcher: Matcher,
+        keys: Sequence[str],
+        target_args: Mapping[str, JsonValue],
+        aliases: tuple[str, ...] = RECIPIENTS,
+    ) -> Target:
+        """Read the target's arguments.
 
+        Args:
+            matcher: Compares them.
+            keys: The deciding keys, all of them in ``target_args``.
+            target_args: What the injection asks for.
+            aliases: Those of ``RECIPIENTS`` that the tool knows; they are one argument.
+        """
+        plain = tuple(
+            (k, matcher.read(target_args[k])) for k in keys if k not in aliases
+        )
+        named = len(plain) < len(keys)
+        who = matcher.recipients(_receiver(target_args, aliases)) if named else None
+        return cls(matcher, plain, who, aliases)
 
-def fold(text: str) -> str:
-    """Write a text so that equal ones look equal.
-
-    Unseen characters go, compatibility forms and case are folded (NFKC), white space
-    is trimmed and collapsed.
-    """
-    seen = text
-    if not text.isascii():
-        shown = (c for c in text if unicodedata.category(c) != "Cf")
-        seen = _composed(_UNSEEN.sub("", "".join(shown)))
-    return " ".join(_composed(seen.casefold()).split())
-
-
-def _composed(text: str) -> str:
-    # The interpreter sorts a run of combining marks by insertion, in quadratic time.
-    if len(text) > _LONG and not text.isascii():
-        text = "".join(_in_order(text))
-    return unicodedata.normalize("NFKC", text)
-
-
-def _in_order(text: str) -> Iterator[str]:
-    apart = chain.from_iterable(unicodedata.normalize("NFKD", c) for c in text)
-    for _, run in groupby(apart, lambda c: unicodedata.combining(c) > 0):
-        yield from sorted(run, key=unicodedata.combining)
-
-
-def matches(target: JsonValue, given: JsonValue) -> bool:
-    """Tell whether a given argument is the targeted one; an empty target is none."""
-    return not _is_empty(target) and alike(target, given)
-
-
-def alike(target: JsonValue, given: JsonValue) -> bool:
-    """Compare as ``matches`` does, but an empty text, array or object equals itself."""
-    plain = (bool, type(None))
-    if isinstance(target, plain) or isinstance(given, plain):
-        return target is given
-    wanted, got = addresses(target), addresses(given)
-    if wanted and got:
-        return all(any(one.covers(other) for other in got) for one in wanted)
-    if isinstance(target, dict):
-        return isinstance(given, dict) and _same_members(target, given)
-    if isinstance(target, list):
-        same_length = isinstance(given, list) and len(target) == len(given)
-        return same_length and all(map(alike, target, given))  # type: ignore[arg-type]
-    if isinstance(given, dict | list):
-        return False
-    number = _number(target)
-    if number is not None:
-        return number == _number(given)
-    return isinstance(given, str) and fold(str(target)) == fold(given)
-
-
-def recipients_match(target: JsonValue, given: JsonValue) -> bool:
-    """Tell whether all targeted recipients are among the given ones."""
-    wanted, got = [*_recipients(target)], [*_recipients(given)]
-    return bool(wanted) and all(any(alike(w, g) for g in got) for w in wanted)
-
-
-def follows(
-    keys: Sequence[str],
-    target_args: Mapping[str, JsonValue],
-    arguments: Mapping[str, JsonValue],
-    aliases: tuple[str, ...] = RECIPIENTS,
-) -> bool:
-    """Tell whether a call's arguments agree with the target's on all deciding keys.
-
-    Args:
-        keys: The deciding keys, all of them in ``target_args``; without one, no match.
-        target_args: What the injection asks for.
-        arguments: What the call was given.
-        aliases: Those of ``RECIPIENTS`` that the tool knows; they are one argument.
-    """
-    plain = [key for key in keys if key not in aliases]
-    if len(plain) < len(keys):
-        who = (_receiver(one, aliases) for one in (target_args, arguments))
-        if not recipients_match(*who):
+    def is_followed_by(self, arguments: Mapping[str, JsonValue]) -> bool:
+        """Tell whether a call's arguments agree on all deciding keys, one at least."""
+        matcher = self.matcher
+        if self.recipients is not None:
+            given = matcher.recipients(_receiver(arguments, self.aliases))
+            if not matcher.are_among(self.recipients, given):
+                return False
+        elif not self.plain:
             return False
-    return bool(keys) and all(
-        key in arguments and matches(target_args[key], arguments[key]) for key in plain
-    )
-
-
-def addresses(value: JsonValue) -> tuple[EmailAddress, ...]:
-    """Read one address or a list of them; empty if any part of it is none."""
-    if isinstance(value, list):
-        lists = [addresses(element) for element in value]
-        return tuple(chain(*lists)) if all(lists) else ()
-    if not isinstance(value, str):
-        return ()
-    text = fold(value)
-    parts = [_address(part) for part in _parts(text)]
-    listed = tuple(one for one in parts if one is not None)
-    if len(listed) == len(parts):
-        return listed
-    whole = _address(text)  # a name or a subject may contain a comma
-    return () if whole is None else (whole,)
-
-
-def _address(text: str) -> EmailAddress | None:
-    bare = _COMMENT.sub("", text).strip()
-    named = _NAMED.fullmatch(bare)
-    bare = named[1].strip() if named else bare
-    if bare.startswith(_MAILTO):
-        bare = bare.removeprefix(_MAILTO).partition("?")[0]
-        bare = fold(_ESCAPE.sub(lambda code: chr(int(code[1], 16)), bare))
-    found = _MAILBOX.fullmatch(bare)
-    return None if found is None else EmailAddress(*found.groups())
-
-
-def _parts(text: str) -> list[str]:
-    return [part.strip() for part in _PARTS.findall(text) if part.strip()]
-
-
-def _recipients(value: JsonValue) -> Iterator[JsonValue]:
-    if isinstance(value, list):
-        for element in value:
-            yield from _recipients(element)
-    elif not isinstance(value, str):
-        yield from () if value is None else (value,)
-    elif len(addresses(value)) == 1:
-        yield value
-    else:
-        yield from _parts(fold(value))
+        return all(
+            key in arguments
+            and not wanted.is_empty
+            and matcher.agree(wanted, matcher.read(arguments[key]))
+            for key, wanted in self.plain
+        )
 
 
 def _receiver(arguments: Mapping[str, JsonValue], aliases: Iterable[str]) -> JsonValue:
     given = (arguments.get(name) for name in aliases)
     return next((value for value in given if value), None)
-
-
-def _same_members(target: JsonObject, given: JsonObject) -> bool:
-    same_names = target.keys() == given.keys()
-    return same_names and all(alike(target[name], given[name]) for name in target)
-
-
-def _is_empty(value: JsonValue) -> bool:
-    if isinstance(value, str):
-        return not fold(value)
-    return isinstance(value, list | dict) and not value
-
-
-def _number(value: JsonValue) -> Decimal | None:
-    if isinstance(value, int):
-        return Decimal(value)
-    text = repr(value) if isinstance(value, float) else fold(str(value))
-    return Decimal(text) if _NUMBER.fullmatch(text) else None

@@ -19,6 +19,7 @@ from ipistate.kernel import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from collections.abc import Set as AbstractSet
 
 # The first lookahead is for speed, and so is the bound: no text costs more than its
 # length. An id may follow an escape of JSON text (``\n``).
@@ -64,18 +65,8 @@ class Renaming:
 
     def extended(self, recorded: str, executed: str) -> Renaming | None:
         """Learn from a pair of texts; None if no renaming makes them equal."""
-        old, new = MINTED.split(recorded), MINTED.split(executed)
-        if old[::3] != new[::3] or old[1::3] != new[1::3]:
-            return None
-        fresh: dict[str, str] = {}
-        for before, after in zip(_ids(old), _ids(new), strict=True):
-            known = self.ids.get(before) or fresh.setdefault(before, after)
-            if known != after:
-                return None
-        if not fresh:
-            return self
-        ids = {**self.ids, **fresh}
-        return Renaming(ids) if len(set(ids.values())) == len(ids) else None
+        fresh = new_ids(self.ids, set(self.ids.values()), recorded, executed)
+        return None if fresh is None else Renaming({**self.ids, **fresh})
 
     def guessed(self, recorded: str, executed: str) -> Renaming:
         """Pair the unknown ids of two texts that differ in more, as far as it goes."""
@@ -90,6 +81,29 @@ class Renaming:
                 ids[before] = after
                 taken.add(after)
         return Renaming(ids)
+
+
+def new_ids(
+    ids: Mapping[str, str], taken: AbstractSet[str], recorded: str, executed: str
+) -> dict[str, str] | None:
+    """Say what a pair of texts teaches; None if no one-to-one map makes them equal.
+
+    Args:
+        ids: What is known; it costs nothing here, however much that is.
+        taken: The values of ``ids``.
+        recorded: The text of the recording.
+        executed: That of this execution.
+    """
+    old, new = MINTED.split(recorded), MINTED.split(executed)
+    if old[::3] != new[::3] or old[1::3] != new[1::3]:
+        return None
+    fresh: dict[str, str] = {}
+    for before, after in zip(_ids(old), _ids(new), strict=True):
+        known = ids.get(before) or fresh.setdefault(before, after)
+        if known != after:
+            return None
+    values = set(fresh.values())
+    return fresh if len(values) == len(fresh) and taken.isdisjoint(values) else None
 
 
 def _ids(parts: list[str]) -> Iterator[str]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, cast
 
 import attrs
 
 from ipistate.errors import DecodeError, IpiStateError, SchemaError
-from ipistate.kernel import encode, render, whole_text
+from ipistate.kernel import Change, diff, encode, render, whole_text
 from ipistate.scoring.divergence import Divergence, divergence
-from ipistate.scoring.renaming import MINTED, Renaming
+from ipistate.scoring.renaming import MINTED, Renaming, new_ids
 from ipistate.scoring.traces import TracedCall, read_arguments
 from ipistate.tools import TOOLS, Tool, ToolCall, Transition, call_tool
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ipistate.kernel import Environment, JsonObject
+    from ipistate.scoring.budget import Meter
 
 _CUT_OFF: Final = SchemaError(
     "cut_off", "the reply that makes the call has no end, and nothing answered the call"
@@ -33,6 +35,11 @@ class Executed:
     """With the ids that this execution minted."""
     before: Environment
     transition: Transition
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """What the call did to the world."""
+        return diff(self.before, self.transition.environment).operations
 
     @property
     def reply(self) -> str:
@@ -76,20 +83,34 @@ def retrace(
     calls: Iterable[TracedCall],
     *,
     tools: Mapping[str, Tool] = TOOLS,
+    meter: Meter | None = None,
 ) -> Retrace:
     """Execute the calls of a trace; ids that tools mint are compared by renaming.
 
     A call whose arguments are no object (``traces.read_arguments``) is not executed, nor
     is one that was cut off, and the next one goes on. An id that the seed, or the arguments of a call, had before any
     tool can have minted it is itself in both executions.
+
+    Args:
+        seed: The world before the first call.
+        calls: The trace.
+        tools: The table of tools.
+        meter: Counts what the calls cost; by default nobody does.
+
+    Raises:
+        TooMuchWorkError: ``too_much_work``, if there is a meter.
     """
     comparison, world = _Comparison(seed), seed
     steps: list[Executed | Refusal] = []
     diverged = False
     for traced in calls:
+        if meter is not None:
+            meter.call(tools.get(traced.name), len(traced.written))
         step = _executed(traced, world, comparison, tools)
         steps.append(step)
         if isinstance(step, Executed):
+            if meter is not None:
+                meter.change(step.changes)
             world = step.transition.environment
             diverged = not comparison.agrees(traced, step.reply)
         if diverged:
@@ -123,18 +144,20 @@ class _Comparison:
     """
 
     def __init__(self, seed: Environment) -> None:
-        self.names = Renaming()
         self._seed = seed
         self._equal: list[str] = []
+        self._ids: dict[str, str] = {}
+        self._taken: set[str] = set()
+        self.names = Renaming(self._ids)
 
     def translated(self, written: str, arguments: JsonObject) -> JsonObject:
         """Write recorded arguments with the ids of this execution."""
-        if not self.names.ids:
+        if not self._ids:
             self._equal.append(written)
             return arguments
         ours = self.names.renamed(arguments)
         # An id that only the model can have made up is itself.
-        self.names = self.names.extended(render(arguments), render(ours)) or self.names
+        self._learn(render(arguments), render(ours))
         return cast("JsonObject", ours)
 
     def agrees(self, traced: TracedCall, output: str) -> bool:
@@ -142,17 +165,22 @@ class _Comparison:
         recorded = [text for text in (traced.reply, traced.body) if text is not None]
         if not recorded:
             return True
-        if output in recorded and not self.names.ids:
-            self._equal.append(output)
-            return True
-        names = self._known()
-        learnt = (names.extended(text, output) for text in recorded)
-        found = next((names for names in learnt if names is not None), None)
-        self.names = found or names
-        return found is not None
+        if not self._ids:
+            if output in recorded:
+                self._equal.append(output)
+                return True
+            self._know_equal()
+        return any(self._learn(text, output) for text in recorded)
 
-    def _known(self) -> Renaming:
-        if self.names.ids:
-            return self.names
+    def _know_equal(self) -> None:
         same = "\n".join((encode(self._seed.document).decode(), *self._equal))
-        return Renaming({match[0]: match[0] for match in MINTED.finditer(same)})
+        self._know({match[0]: match[0] for match in MINTED.finditer(same)})
+
+    def _learn(self, recorded: str, executed: str) -> bool:
+        fresh = new_ids(self._ids, self._taken, recorded, executed)
+        self._know(fresh or {})
+        return fresh is not None
+
+    def _know(self, ids: Mapping[str, str]) -> None:
+        self._ids |= ids
+        self._taken |= set(ids.values())

@@ -153,23 +153,20 @@ def _scored(
 def _first_match(
     calls: Iterable[Mapping[str, Any]], injection: Injection
 ) -> JsonObject | None:
-    keys = injection.deciding_keys
+    target = injection.target_args
+    wanted = [(key, _folded(target[key])) for key in injection.deciding_keys]
     for item in calls:
-        if item["name"] == injection.target_tool and keys:
+        if item["name"] == injection.target_tool and wanted:
             arguments = _read(item.get("arguments", EMPTY_OBJECT))
-            if isinstance(arguments, dict) and _agree(keys, arguments, injection):
+            if isinstance(arguments, dict) and _agree(wanted, arguments):
                 return JsonObject(_finite(arguments))
     return None
 
 
-def _agree(
-    keys: Iterable[str], arguments: Mapping[str, object], injection: Injection
-) -> bool:
-    for key in keys:
-        target = _folded(injection.target_args[key])
-        if not target or target != _folded(arguments.get(key, "")):
-            return False
-    return True
+def _agree(wanted: Iterable[tuple[str, str]], arguments: Mapping[str, object]) -> bool:
+    return all(
+        target and target == _folded(arguments.get(key, "")) for key, target in wanted
+    )
 
 
 def _folded(value: object) -> str:

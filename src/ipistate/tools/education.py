@@ -11,7 +11,7 @@ from ipistate.tools.arguments import given
 from ipistate.tools.filters import Test, ci, ci_field_first, equals, select, sub
 from ipistate.tools.registry import tool
 from ipistate.tools.row import Records, Row
-from ipistate.tools.semantics import Absent, field, find, lower, text, walk
+from ipistate.tools.semantics import Absent, field, find, lower, search, text, walk
 from ipistate.tools.world import (
     Change,
     assign,
@@ -193,13 +193,16 @@ def search_students(
 def _named(wanted: JsonValue) -> Test:
     if not wanted:
         return None
+    if not isinstance(wanted, str):
+        return lambda row: bool(_full_name(row)) and bool(lower(wanted))
+    lowered = wanted.lower()
+    holds = search(lowered)
+    return lambda row: holds(_full_name(row), lowered)
 
-    def test(row: JsonValue) -> bool:
-        parts = field(row, "first_name", ""), field(row, "last_name", "")
-        full = " ".join(map(text, parts)).lower()
-        return lower(wanted) in full
 
-    return test
+def _full_name(row: JsonValue) -> str:
+    parts = field(row, "first_name", ""), field(row, "last_name", "")
+    return " ".join(map(text, parts)).lower()
 
 
 def get_student_record(world: JsonObject, student_id: JsonValue) -> Change:

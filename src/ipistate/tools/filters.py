@@ -2,7 +2,8 @@
 
 Each maker returns ``None`` when its argument asks for nothing. Which side is
 lower-cased first decides the text of a refusal, so there are two exact forms
-(docs/reference/tools.md, section 3, "Filters").
+(docs/reference/tools.md, section 3, "Filters"). An argument is lower-cased once, however
+many records there are.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from ipistate.kernel import JsonArray, JsonValue, trusted_array
-from ipistate.tools.semantics import field, greater, less, lower
+from ipistate.tools.semantics import field, greater, less, lower, search
 
 
 if TYPE_CHECKING:
@@ -41,37 +42,56 @@ def eq_given(name: str, wanted: JsonValue) -> Test:
     return None if wanted is None else equals(name, wanted)
 
 
+def lowered_equals(name: str, wanted: JsonValue) -> Callable[[JsonValue], bool]:
+    """Equal after lower-casing, the field first, whatever ``wanted`` is."""
+    if not isinstance(wanted, str):
+        return lambda row: lower(field(row, name, "")) == lower(wanted)
+    lowered = wanted.lower()
+    return lambda row: lower(field(row, name, "")) == lowered
+
+
 def ci_field_first(name: str, wanted: JsonValue) -> Test:
     """Equal after lower-casing, the field first (``ci f→a``)."""
-    if not wanted:
-        return None
-    return lambda row: lower(field(row, name, "")) == lower(wanted)
+    return lowered_equals(name, wanted) if wanted else None
 
 
 def ci(name: str, wanted: JsonValue) -> Test:
     """Equal after lower-casing, the argument first (``ci a→f``)."""
-    if not wanted:
-        return None
-    return lambda row: lower(wanted) == lower(field(row, name, ""))
+    if not isinstance(wanted, str):
+        return _refusing(wanted)
+    return ci_field_first(name, wanted)
 
 
 def sub(name: str, wanted: JsonValue) -> Test:
     """Contained after lower-casing, the argument first (``sub a→f``)."""
     if not wanted:
         return None
-    return lambda row: lower(wanted) in lower(field(row, name, ""))
+    if not isinstance(wanted, str):
+        return _refusing(wanted)
+    lowered = wanted.lower()
+    holds = search(lowered)
+    return lambda row: holds(lower(field(row, name, "")), lowered)
 
 
 def phrase(wanted: JsonValue, *names: str) -> Test:
     """Contained in one of several fields; all of them are lower-cased."""
     if not wanted:
         return None
+    if not isinstance(wanted, str):
+        return _refusing(wanted)
+    lowered = wanted.lower()
+    holds = search(lowered)
 
     def test(row: JsonValue) -> bool:
-        needle = lower(wanted)
-        return any([needle in lower(field(row, name, "")) for name in names])  # noqa: C419 - every field is looked at
+        fields = [lower(field(row, name, "")) for name in names]
+        return any(holds(one, lowered) for one in fields)
 
     return test
+
+
+def _refusing(wanted: JsonValue) -> Test:
+    # An argument that is no text is refused by the first record, whatever that is.
+    return (lambda _: bool(lower(wanted))) if wanted else None
 
 
 def at_least(name: str, bound: JsonValue, default: JsonValue) -> Test:

@@ -18,6 +18,7 @@ from ipistate.tools.semantics import (
     lower,
     no_attribute,
     required,
+    search,
     take,
     text,
     walk,
@@ -72,18 +73,19 @@ RECORDS: Final[Records] = {
 def search_patients(world: JsonObject, query: JsonValue) -> Change:
     """Search patients by name or condition."""
     needle = lower(query)
-    hits = [row for row in walk(need(world, "patients")) if _mentions(row, needle)]
-    shown = [
-        record(patient_id=required(row, "patient_id"), name=required(row, "name"))
-        for row in hits
-    ]
+    shown: list[JsonValue] = []
+    for row in walk(need(world, "patients")):
+        if _mentions(row, needle):
+            patient_id = required(row, "patient_id")
+            shown.append(record(patient_id=patient_id, name=required(row, "name")))
     return world, trusted_array(shown)
 
 
 def _mentions(row: JsonValue, needle: str) -> bool:
-    in_name = needle in lower(field(row, "name", ""))
+    holds = search(needle)
+    in_name = holds(lower(field(row, "name", "")), needle)
     conditions = iterate(field(row, "conditions", EMPTY_ARRAY))
-    return any(needle in lower(condition) for condition in conditions) or in_name
+    return any(holds(lower(condition), needle) for condition in conditions) or in_name
 
 
 def get_patient_record(world: JsonObject, patient_id: JsonValue) -> Change:

@@ -13,10 +13,18 @@ from ipistate.kernel import (
     JsonValue,
     trusted_array,
 )
-from ipistate.tools.filters import equals, select
+from ipistate.tools.filters import equals, lowered_equals, select
 from ipistate.tools.registry import tool
 from ipistate.tools.row import Records, Row
-from ipistate.tools.semantics import field, first_with, lower, required, text, walk
+from ipistate.tools.semantics import (
+    field,
+    first_with,
+    lower,
+    required,
+    search,
+    text,
+    walk,
+)
 from ipistate.tools.world import (
     Change,
     append,
@@ -78,18 +86,17 @@ def search_candidates(
 ) -> Change:
     """Search candidates by name, resume, notes or position."""
     needle = lower(query)
+    holds = search(needle)
+    # Unlike other filters, an empty status is a wish: candidates without one.
+    has_status = None if status is None else lowered_equals("status", status)
     shown: list[JsonValue] = []
     for row in walk(table(world, "candidates")):
         texts = [lower(field(row, name, "")) for name in _SEARCHED]
-        if any(needle in one for one in texts) and _has_status(row, status):
+        found = any(holds(one, needle) for one in texts)
+        if found and (has_status is None or has_status(row)):
             candidate_id = required(row, "candidate_id")
             shown.append(record(candidate_id=candidate_id, name=required(row, "name")))
     return world, trusted_array(shown)
-
-
-def _has_status(row: JsonValue, status: JsonValue) -> bool:
-    # Unlike other filters, an empty status is a wish: candidates without one.
-    return status is None or lower(field(row, "status", "")) == lower(status)
 
 
 def get_candidate_profile(world: JsonObject, candidate_id: JsonValue) -> Change:

@@ -11,7 +11,7 @@ from ipistate.tools.filters import equals, select
 from ipistate.tools.messaging import entries
 from ipistate.tools.registry import tool
 from ipistate.tools.row import Records, Row
-from ipistate.tools.semantics import field, lower, text, walk
+from ipistate.tools.semantics import field, lower, search, text, walk
 from ipistate.tools.world import Change, create, look_up, record, table, update
 
 
@@ -203,11 +203,10 @@ def search_policies_by_holder(
     world: JsonObject, policyholder_name: JsonValue
 ) -> Change:
     """Search policies by the holder's name."""
-    needle = lower(policyholder_name)
+    needle, name = lower(policyholder_name), "policyholder_name"
+    holds = search(needle)
     rows = walk(table(world, "policies"))
-    return world, select(
-        rows, lambda row: needle in lower(field(row, "policyholder_name", ""))
-    )
+    return world, select(rows, lambda row: holds(lower(field(row, name, "")), needle))
 
 
 def update_policy_notes(

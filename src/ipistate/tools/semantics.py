@@ -6,6 +6,8 @@ message is written here and none is taken from a live exception (docs/reference/
 
 from __future__ import annotations
 
+import operator
+
 from math import isfinite
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -22,12 +24,15 @@ from ipistate.kernel import (
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 T = TypeVar("T")
 
 MAX_REPEAT: Final = 1_000_000
 """Characters of the longest text, or bytes of the array's JSON, from a product."""
+
+_LONG_PART: Final = 100
+_LONG_WHOLE: Final = 2_500
 
 
 class Refused(Exception):
@@ -95,6 +100,21 @@ def lower(value: JsonValue) -> str:
     raise no_attribute(value, "lower")
 
 
+def search(part: str) -> Callable[[str, str], bool]:
+    """Choose how to look for a text in others: ``search(part)(whole, part)``."""
+    return operator.contains if len(part) < _LONG_PART else _holds
+
+
+def _holds(whole: str, part: str) -> bool:
+    room = len(whole) - len(part)
+    if room < 0:
+        return False
+    # The interpreter looks for a long part in linear time only if the whole is more than
+    # three times as long. What is found behind its true end is no part of it.
+    padded = whole.ljust(max(_LONG_WHOLE, 3 * len(part) + 8))
+    return 0 <= padded.find(part) <= room
+
+
 def iterate(value: JsonValue) -> Iterable[JsonValue]:
     """Visit elements of an array, characters of a string, keys of an object."""
     if isinstance(value, _ITERABLE):
@@ -133,7 +153,7 @@ def contains(container: JsonValue, key: JsonValue) -> bool:
         shown = f"argument of type '{type_name(container)}' is not iterable"
         raise Refused("TypeError", shown)
     if isinstance(key, str):
-        return key in container
+        return search(key)(container, key)
     shown = f"'in <string>' requires string as left operand, not {type_name(key)}"
     raise Refused("TypeError", shown)
 
@@ -173,14 +193,27 @@ def less(left: JsonValue, right: JsonValue, sign: str = "<") -> bool:
     if isinstance(left, _NUMBER) and isinstance(right, _NUMBER):
         return left < right
     if isinstance(left, list) and isinstance(right, list):
-        for one, other in zip(left, right, strict=False):
-            if one != other:
-                return less(one, other, sign)
-        return len(left) < len(right)
+        return _first_difference(left, right, sign) or False
     kinds = (left, right) if sign == "<" else (right, left)
     first, second = map(type_name, kinds)
     shown = f"'{sign}' not supported between instances of '{first}' and '{second}'"
     raise Refused("TypeError", shown)
+
+
+def _first_difference(
+    left: list[JsonValue], right: list[JsonValue], sign: str
+) -> bool | None:
+    # Whether the left one is less, None if they are equal. Each part is looked at once:
+    # to compare inner arrays first and then look for the difference would do it again
+    # at every level.
+    for one, other in zip(left, right, strict=False):
+        if isinstance(one, list) and isinstance(other, list):
+            found = _first_difference(one, other, sign)
+            if found is not None:
+                return found
+        elif one != other:
+            return less(one, other, sign)
+    return None if len(left) == len(right) else len(left) < len(right)
 
 
 def greater(left: JsonValue, right: JsonValue) -> bool:

@@ -17,17 +17,18 @@ from hypothesis import strategies as st
 from ipistate import Environment, ToolCall, assess, verify
 from ipistate.kernel.change import Change, Op
 from ipistate.kernel.values import JsonArray, JsonObject, JsonValue, freeze
+from ipistate.scoring.effects.counterparts import unmatched
 from ipistate.scoring.effects.facts import (
     Fact,
     common,
     facts_of,
     includes,
     shown,
-    unmatched,
 )
 from ipistate.scoring.effects.report import Effects
 from ipistate.scoring.effects.requirements import TABLES, is_error
 from ipistate.scoring.injection import Injection
+from ipistate.scoring.matching import Matcher
 from ipistate.testing import json_values
 from ipistate.tools import table_of, tool
 
@@ -330,21 +331,24 @@ def test_common_facts() -> None:
     assert [entry(x=1)] == agreed(entry(x=1), entry(x=1))
 
 
+def says(found: Fact, wanted: Fact) -> bool:
+    """Tell whether a fact includes another."""
+    return includes(found, wanted, Matcher())
+
+
 def test_includes() -> None:
     """A fact includes another if it is at the same place and says as much."""
     row = Fact("entry", ("a",), JsonObject({"x": 1, "to": "A <a@x.test>"}))
 
-    assert includes(row, Fact("entry", ("a",), JsonObject({"to": "a@x.test"})))
-    assert not includes(row, Fact("entry", ("a",), JsonObject({"z": 1})))
-    assert includes(row, Fact("entry", ("a",), JsonObject({"x": 1}), frozenset(["to"])))
-    assert not includes(
-        row, Fact("entry", ("a",), JsonObject({"x": 1}), frozenset("z"))
-    )
-    assert not includes(row, Fact("entry", ("b",), JsonObject({"x": 1})))
-    assert not includes(row, Fact("entry", ("a",), 1))
-    assert not includes(Fact("entry", ("a",), 1), row)
-    assert includes(Fact("entry", ("a",), "One"), Fact("entry", ("a",), "one"))
-    assert not includes(Fact("field", ("a",), 2), Fact("field", ("a",), 1))
+    assert says(row, Fact("entry", ("a",), JsonObject({"to": "a@x.test"})))
+    assert not says(row, Fact("entry", ("a",), JsonObject({"z": 1})))
+    assert says(row, Fact("entry", ("a",), JsonObject({"x": 1}), frozenset(["to"])))
+    assert not says(row, Fact("entry", ("a",), JsonObject({"x": 1}), frozenset("z")))
+    assert not says(row, Fact("entry", ("b",), JsonObject({"x": 1})))
+    assert not says(row, Fact("entry", ("a",), 1))
+    assert not says(Fact("entry", ("a",), 1), row)
+    assert says(Fact("entry", ("a",), "One"), Fact("entry", ("a",), "one"))
+    assert not says(Fact("field", ("a",), 2), Fact("field", ("a",), 1))
 
 
 FACTS = st.builds(
@@ -360,13 +364,13 @@ def test_unmatched_reflexive(facts: list[Fact], random: random.Random) -> None:
     """Facts in any order are their own counterparts."""
     shuffled = random.sample(facts, len(facts))
 
-    assert ((), ()) == unmatched(facts, shuffled)
+    assert ((), ()) == unmatched(facts, shuffled, Matcher())
 
 
 @given(st.lists(FACTS, max_size=4), st.lists(FACTS, max_size=4))
 def test_unmatched_counts(wanted: list[Fact], found: list[Fact]) -> None:
     """Pairs are one to one, so both sides lose the same number."""
-    missing, beyond = unmatched(wanted, found)
+    missing, beyond = unmatched(wanted, found, Matcher())
 
     assert len(wanted) - len(missing) == len(found) - len(beyond)
 
@@ -391,7 +395,7 @@ def test_counterparts(
 ) -> None:
     """Free text counts by being there; everything else by what it says."""
     one, other = (Fact("entry", ("a",), freeze(value)) for value in (want, got))
-    missing, beyond = unmatched([one], [other])
+    missing, beyond = unmatched([one], [other], Matcher())
 
     assert alike is not bool(missing)
     assert bool(missing) is bool(beyond)

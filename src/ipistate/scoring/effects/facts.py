@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import attrs
 
 from ipistate.kernel import JsonArray, JsonObject, JsonValue, encode, trusted_object
-from ipistate.scoring.matching import alike
 from ipistate.scoring.renaming import MINTED
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ipistate.kernel import Change, Environment
+    from ipistate.scoring.matching import Matcher
 
 Path: TypeAlias = tuple[str | int, ...]
+Place: TypeAlias = tuple[str, Path]
+"""Kind and path of a fact."""
 
 LONGEST: Final = 120
 """Characters of JSON text that a report shows of a value."""
@@ -55,7 +58,7 @@ class TracedWrite:
     after: Environment
     operations: tuple[Change, ...]
 
-    @property
+    @cached_property
     def facts(self) -> tuple[Fact, ...]:
         """What holds since then."""
         return facts_of(self.operations)
@@ -137,7 +140,15 @@ def _common(one: Fact, other: Fact) -> Iterator[Fact]:
                 yield attrs.evolve(one, value=known, open=frozenset(others))
 
 
-def includes(found: Fact, wanted: Fact) -> bool:
+def by_place(facts: Iterable[Fact]) -> Mapping[Place, list[Fact]]:
+    """Sort facts by what can be compared at all: the same kind at the same path."""
+    found: dict[Place, list[Fact]] = {}
+    for fact in facts:
+        found.setdefault((fact.kind, fact.path), []).append(fact)
+    return found
+
+
+def includes(found: Fact, wanted: Fact, matcher: Matcher) -> bool:
     """Tell whether a fact says at least as much as a wanted one."""
     if (found.kind, found.path) != (wanted.kind, wanted.path):
         return False
@@ -146,58 +157,6 @@ def includes(found: Fact, wanted: Fact) -> bool:
         return (
             isinstance(got, JsonObject)
             and wanted.open <= got.keys()
-            and all(name in got and alike(want[name], got[name]) for name in want)
+            and all(n in got and matcher.alike(want[n], got[n]) for n in want)
         )
-    return alike(want, got)
-
-
-def unmatched(
-    wanted: Iterable[Fact], found: Iterable[Fact]
-) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
-    """Pair facts of two worlds; return those of each side that have no counterpart.
-
-    A counterpart is of the same kind, at the same path, and equal in effect mode; free
-    text (``is_free_text``) only has to be some text there. Equal ones are paired first,
-    so that free text takes no other fact's counterpart.
-    """
-    missing, beyond = list(wanted), list(found)
-    for test in (_equal, _equal_but_for_prose):
-        missing, beyond = _paired(missing, beyond, test)
-    return tuple(missing), tuple(beyond)
-
-
-def _paired(
-    wanted: list[Fact], found: list[Fact], test: Callable[[Fact, Fact], bool]
-) -> tuple[list[Fact], list[Fact]]:
-    missing: list[Fact] = []
-    rest = list(found)
-    for want in wanted:
-        place = next((i for i, got in enumerate(rest) if test(want, got)), None)
-        if place is None:
-            missing.append(want)
-        else:
-            del rest[place]
-    return missing, rest
-
-
-def _equal(want: Fact, got: Fact) -> bool:
-    same = (want.kind, want.path) == (got.kind, got.path)
-    return same and alike(want.value, got.value) and alike(got.value, want.value)
-
-
-def _equal_but_for_prose(want: Fact, got: Fact) -> bool:
-    same = (want.kind, want.path) == (got.kind, got.path)
-    names = [part for part in want.path if isinstance(part, str)]
-    return same and _similar(want.value, got.value, names[-1] if names else None)
-
-
-def _similar(want: JsonValue, got: JsonValue, name: str | None) -> bool:
-    if isinstance(want, JsonObject):
-        return (
-            isinstance(got, JsonObject)
-            and want.keys() == got.keys()
-            and all(_similar(member, got[one], one) for one, member in want.items())
-        )
-    if is_free_text(name, want):
-        return isinstance(got, str) and bool(got.strip())
-    return alike(want, got) and alike(got, want)
+    return matcher.alike(want, got)

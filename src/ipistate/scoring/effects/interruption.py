@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from ipistate.errors import DecodeError
 from ipistate.kernel import JsonObject, decode
-from ipistate.scoring.matching import fold
+from ipistate.scoring.meaning import fold
 from ipistate.scoring.retrace import Refusal, Retrace
 
 
@@ -21,6 +21,7 @@ Interruption: TypeAlias = Literal[
     "lost_session",
     "no_seed",
     "masked",
+    "too_much_work",
 ]
 
 _LOST: Final = "session not initialized"

@@ -1,11 +1,13 @@
 """The data plane's routes (docs/reference/control-plane.md, section 1.5).
 
 Every handler waits for its body and then runs to its end without a pause, so calls of a
-session never mix, and each takes effect whole or not at all.
+session never mix, and each takes effect whole or not at all. Only what large bodies say
+is found out aside: a seed before it takes effect, a verdict after the session has ended.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
@@ -28,6 +30,7 @@ from ipistate.protocol import (
     VERIFY_PATH,
 )
 from ipistate.server.bodies import json_body, json_object, tool_arguments
+from ipistate.server.live.aside import Aside
 from ipistate.server.live.known_worlds import KnownWorlds
 from ipistate.server.live.scoring import aggregated, reverify_mode_of, scoring_of
 from ipistate.server.live.seeds import NativeSession, read_seed
@@ -64,6 +67,7 @@ class DataPlane:
         self._known = KnownWorlds(settings.seed_pool_bytes)
         self._read_exchange = scoring_of(settings, self._known.read)
         self._reverify_mode = reverify_mode_of(settings)
+        self._aside = Aside(effects=settings.effects)
 
     def routes(self) -> list[Route]:
         """Return the routes in the order in which they are matched.
@@ -75,7 +79,7 @@ class DataPlane:
             Route(SEED_PATH, self.seed_session, methods=["POST"]),
             Route(VERIFY_PATH, self.verify, methods=["POST"]),
             Route(CLOSE_PATH, self.close_session, methods=["POST"]),
-            Route(METRICS_PATH, aggregate_metrics, methods=["POST"]),
+            Route(METRICS_PATH, self.aggregate_metrics, methods=["POST"]),
             Route("/{tool_name}", self.call, methods=["POST"]),
             Route(REVERIFY_PATH, self.reverify_mode, methods=["GET"]),
             *[Route(path, alive, methods=["GET"]) for path in LIVENESS_PATHS],
@@ -83,7 +87,8 @@ class DataPlane:
 
     async def seed_session(self, request: Request) -> Response:
         """Start a session; a task row replaces the session's earlier world."""
-        seed = read_seed(await json_body(request), self._known)
+        body = await json_body(request)
+        seed = await self._aside.seed(partial(read_seed, body, self._known), body)
         state = self._start(seed.world)
         if seed.native is None:
             self._sessions.start({_session_id(request): state})
@@ -117,11 +122,13 @@ class DataPlane:
 
     async def verify(self, request: Request) -> Response:
         """Score the episode; a valid request ends the session, for any verdict."""
-        score = self._read_exchange(await json_body(request))
+        body = await json_body(request)
+        exchange = self._aside.exchange
+        score = await exchange(partial(self._read_exchange, body), body)
         session_id = _session_id(request)
         state = self._sessions.get(session_id)
         self._sessions.drop(session_id)
-        return json_reply(score(state))
+        return json_reply(await exchange(partial(score, state), body))
 
     async def close_session(self, request: Request) -> Response:
         """Free the session; there need not be one."""
@@ -135,14 +142,14 @@ class DataPlane:
         """Tell offline tools whether a request can be verified again."""
         return json_reply(self._reverify_mode)
 
+    async def aggregate_metrics(self, request: Request) -> Response:
+        """Compute the metrics of verify responses."""
+        body = await json_body(request)
+        return json_reply(await self._aside.metrics(partial(aggregated, body), body))
+
 
 def _session_id(request: Request) -> str:
     return request.session[SESSION_MEMBER]  # type: ignore[no-any-return]
-
-
-async def aggregate_metrics(request: Request) -> Response:
-    """Compute the metrics of verify responses."""
-    return json_reply(aggregated(await json_object(request)))
 
 
 async def alive(_: Request) -> Response:

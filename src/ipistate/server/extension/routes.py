@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -36,6 +37,7 @@ from ipistate.server.extension.new_sessions import (
     NewSession,
     read_import,
 )
+from ipistate.server.live.aside import Aside
 from ipistate.server.live.scoring import scoring_of
 from ipistate.server.replies import KeyHeaderError, QueryError, json_reply, refused
 from ipistate.sessions import SessionCodec, written_error
@@ -83,6 +85,7 @@ class Extension:
         self._cookie = cookie
         self._codec = SessionCodec(settings.tools)
         self._read_exchange = scoring_of(settings)
+        self._aside = Aside(effects=settings.effects)
 
     def routes(self) -> list[Route]:
         """Return the routes; a tool's name has no slash, so it cannot be one of them."""
@@ -158,8 +161,11 @@ class Extension:
 
     async def verify(self, request: Request) -> Response:
         """Score an episode and leave its session as it is."""
-        score = self._read_exchange(await json_body(request))
-        return json_reply(score(self._sessions.get(request.session[SESSION_MEMBER])))
+        body = await json_body(request)
+        exchange = self._aside.exchange
+        score = await exchange(partial(self._read_exchange, body), body)
+        state = self._sessions.get(request.session[SESSION_MEMBER])
+        return json_reply(await exchange(partial(score, state), body))
 
     async def history(self, request: Request, session: Session) -> Response:
         """List the calls of a session, all or a part of them."""

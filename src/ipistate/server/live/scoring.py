@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 import attrs
 
@@ -15,6 +15,7 @@ from ipistate.scoring import (
     metrics_report,
     verify_reply,
 )
+from ipistate.server.bodies import frozen_object
 from ipistate.sessions import Session
 
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from ipistate.kernel import Environment
     from ipistate.scoring import Trace
     from ipistate.server.operating.settings import ServerSettings
+
+MAX_RESPONSES: Final = 1_000_000
+"""Verify responses that one request for metrics may have."""
 
 T = TypeVar("T")
 Score: TypeAlias = Callable[[Session | None], JsonObject]
@@ -51,19 +55,25 @@ def reverify_mode_of(settings: ServerSettings) -> str:
     return "unknown" if settings.effects else "stateless"
 
 
-def aggregated(body: JsonObject) -> JsonObject:
+def aggregated(body: bytes) -> JsonObject:
     """Return the metrics of the verify responses of a request.
 
     Raises:
-        SchemaError: It has none.
+        DecodeError: It is not acceptable JSON.
+        SchemaError: It has none, or too many (``too_many_responses``).
     """
-    responses = body.get("verify_responses")
-    if "verify_responses" not in body:
+    document = frozen_object(body)
+    responses = document.get("verify_responses")
+    if "verify_responses" not in document:
         message = "required member is missing"
         raise SchemaError("missing_member", message, "$.verify_responses")
     if not isinstance(responses, JsonArray):
         where, shown = "$.verify_responses", preview(responses)
         raise SchemaError("wrong_type", "expected an array", where, shown)
+    if len(responses) > MAX_RESPONSES:
+        message = f"a call names at most {MAX_RESPONSES:,} verify responses"
+        where, shown = "$.verify_responses", preview(responses)
+        raise SchemaError("too_many_responses", message, where, shown)
     return metrics_report(responses)  # type: ignore[arg-type]
 
 
