@@ -10,6 +10,7 @@ import pytest
 
 from starlette.datastructures import Secret
 
+from ipistate.server.live.aside import LARGE_SEED
 from ipistate.server.operating.settings import ServerSettings
 
 
@@ -65,6 +66,20 @@ async def test_a14_seeds_that_waited_make_one_session(
     await settled()
     await client.control("resume")
     for one in waiting:
+        await one.task
+
+    assert 1 == (await client.counts())["sessions"]
+
+
+async def test_a14_large_seeds_that_are_read_at_once_make_one_session(
+    connect: Callable[..., Awaitable[Client]], wire: type[Wire]
+) -> None:
+    """They are read beside the event loop, and both begin before either has ended."""
+    client = await connect()
+    large = {"environment": {"notes": {"n": "x" * LARGE_SEED}}}
+    body = httpx.Request("POST", "http://x", json=large).content
+    seeds = [wire(client.app, "/ng-rollout/ipi-7/seed_session", body) for _ in "ab"]
+    for one in seeds:
         await one.task
 
     assert 1 == (await client.counts())["sessions"]

@@ -62,7 +62,7 @@ def create_app(
     shell = Shell(settings, observer, clock, steady)
     secret = str(settings.cookie_secret or settings.cookie_name)
     cookie = SessionCookie(settings.cookie_name, secret, clock)
-    data = DataPlane(settings, shell.sessions, run)
+    data = DataPlane(settings, shell.sessions, shell.prefixes, run)
     guarded = ControlPlane(shell, settings).routes()
     if settings.extension:
         guarded += Extension(settings, shell, run, cookie).routes()

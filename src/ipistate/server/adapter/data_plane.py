@@ -41,6 +41,7 @@ from ipistate.sessions import Session, UnloggedSession
 if TYPE_CHECKING:
     from starlette.requests import Request
 
+    from ipistate.server.live.prefixes import Prefixes
     from ipistate.server.live.sessions import Sessions
     from ipistate.server.operating.observer import CallTool
     from ipistate.server.operating.settings import ServerSettings
@@ -54,12 +55,18 @@ class DataPlane:
     Args:
         settings: What the operator has decided.
         sessions: The live sessions.
+        prefixes: Which session a rollout prefix leads to.
         run: What executes a tool call.
     """
 
     def __init__(
-        self, settings: ServerSettings, sessions: Sessions, run: CallTool
+        self,
+        settings: ServerSettings,
+        sessions: Sessions,
+        prefixes: Prefixes,
+        run: CallTool,
     ) -> None:
+        self._prefixes = prefixes
         self._sessions = sessions
         self._tools = settings.tools
         self._run = run
@@ -89,6 +96,8 @@ class DataPlane:
         """Start a session; a task row replaces the session's earlier world."""
         body = await json_body(request)
         seed = await self._aside.seed(partial(read_seed, body, self._known), body)
+        # While a large one was read, the same seed may have come and gone.
+        self._prefixes.join(request.scope)
         state = self._start(seed.world)
         if seed.native is None:
             self._sessions.start({_session_id(request): state})

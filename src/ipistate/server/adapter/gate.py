@@ -44,7 +44,7 @@ class GateLayer:
         if scope["type"] != "http" or scope["path"].startswith(CONTROL_PREFIX):
             await self._app(scope, receive, send)
             return
-        self._find_session(scope)
+        self._shell.prefixes.join(scope)
         # Reading changes nothing, so it needs no gate: a prepare waits for what could
         # still change a session, and a probe must be answered while it waits.
         if scope["method"] in {"GET", "HEAD"}:
@@ -66,18 +66,12 @@ class GateLayer:
                 await reply(scope, receive, send)
             elif answer is not None:
                 # While it waited, the same seed may have come and gone before it.
-                self._find_session(scope)
+                self._shell.prefixes.join(scope)
                 await self._app(scope, receive, self._ending(scope, passage, send))
         finally:
             # After any failure the request is over: one that stayed counted would
             # let no prepare ever end. After an answer this does nothing.
             self._shell.end(passage, None, scope["session"][SESSION_MEMBER])
-
-    def _find_session(self, scope: Scope) -> None:
-        path, episode, is_new = scope["path"], scope["episode"], scope["session_is_new"]
-        found = self._shell.prefixes.session(path, episode, is_new=is_new)
-        if found is not None:
-            scope["session"][SESSION_MEMBER] = found
 
     def _ending(self, scope: Scope, passage: Passage, send: Send) -> Send:
         headers = self._seed_headers if scope["path"] == SEED_PATH else []

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ipistate.protocol import CLOSE_PATH, SEED_PATH
+from ipistate.protocol import CLOSE_PATH, SEED_PATH, SESSION_MEMBER
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from starlette.types import Scope
 
     from ipistate.protocol import EpisodeId
     from ipistate.server.operating.observer import Observer
@@ -56,6 +58,13 @@ class Prefixes:
         if episode is None or not (is_new or path == SEED_PATH):
             return None
         return self._session_of(episode) if self._settings.finds_by_prefix else None
+
+    def join(self, scope: Scope) -> None:
+        """Let a request take part in the session that its prefix leads to, if any."""
+        path, episode, is_new = scope["path"], scope["episode"], scope["session_is_new"]
+        found = self.session(path, episode, is_new=is_new)
+        if found is not None:
+            scope["session"][SESSION_MEMBER] = found
 
     def objection(
         self, path: str, session_id: str, episode: EpisodeId | None
