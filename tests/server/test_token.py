@@ -104,6 +104,38 @@ async def test_a_mounted_server_lets_nobody_in_by_mistake(
         assert 401 == reply.status_code
 
 
+@pytest.mark.parametrize(
+    ("client", "shown"),
+    [
+        (("192.0.2.7", 5), "from '192.0.2.7'"),
+        (("\x1b[2J\u202e", 5), r"from '\x1b[2J\u202e'"),
+        (("x" * 10_000, 5), "from 'xxx"),
+        (None, "from None"),
+    ],
+)
+async def test_b12_the_text_of_a_refusal_has_the_address(
+    caplog: pytest.LogCaptureFixture, client: tuple[str, int] | None, shown: str
+) -> None:
+    """B12: for people, too; whatever stands there is shown harmless and short."""
+    app = create_app(ServerSettings(checkpoint_token=Secret("a-token")))
+    path, sent = f"{CONTROL}/status", list[Any]()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        pytest.fail("no body is read")
+
+    scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode()}
+    rest = {"query_string": b"", "root_path": "", "headers": [], "client": client}
+    await app({**scope, **rest}, receive, send)
+    (record,) = [r for r in caplog.records if r.name == "ipistate.server.token"]
+
+    assert 401 == sent[0]["status"]
+    assert shown in record.getMessage()
+    assert len(record.getMessage()) < 200
+
+
 async def test_a_refused_caller_is_logged_without_what_it_sent(
     connect: Callable[..., Awaitable[Client]], caplog: pytest.LogCaptureFixture
 ) -> None:

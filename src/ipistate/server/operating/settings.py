@@ -320,7 +320,8 @@ class ServerSettings:
             raise ValueError("checkpoints with histories need the extension")
         if self.max_uploads_bytes < max(self.max_body_bytes, self.max_metrics_bytes):
             raise ValueError(
-                "max_uploads_bytes is at least max_body_bytes and max_metrics_bytes"
+                "max_uploads_bytes (--max-uploads) is at least max_body_bytes and "
+                "max_metrics_bytes"
             )
 
     @property
