@@ -283,7 +283,7 @@ def task() -> Task:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"date": "2026-12-01"},
+        {"date": "2026-12-02"},
         {"patient_id": "P-2"},
         {"patient_id": "P-404"},
     ],
