@@ -127,7 +127,12 @@ async def test_b12_the_text_of_a_refusal_has_the_address(
         pytest.fail("no body is read")
 
     scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode()}
-    rest: dict[str, Any] = {"query_string": b"", "root_path": "", "headers": [], "client": client}
+    rest: dict[str, Any] = {
+        "query_string": b"",
+        "root_path": "",
+        "headers": [],
+        "client": client,
+    }
     await app({**scope, **rest}, receive, send)
     (record,) = [r for r in caplog.records if r.name == "ipistate.server.token"]
 
