@@ -60,7 +60,7 @@ class Meter:
     """
 
     def __init__(self, world: JsonObject, units: int = MAX_WORK) -> None:
-        self.budget = Budget(units)
+        self.budget: Budget = Budget(units)
         self._world = world
         self._sizes: dict[str, int] = {}
 

@@ -35,7 +35,7 @@ class Matcher:
     """
 
     def __init__(self, budget: Budget | None = None) -> None:
-        self.budget = budget or Budget()
+        self.budget: Budget = budget or Budget()
         self._texts: dict[str, Meaning] = {}
         # Each stands with its value, which keeps its identity from being used again.
         self._containers: dict[int, tuple[JsonValue, Meaning]] = {}
@@ -109,7 +109,7 @@ class Recipients:
 
     def __init__(self) -> None:
         """Begin with nobody."""
-        self.count = 0
+        self.count: int = 0
         self.tags: dict[tuple[str, str], set[str | None]] = {}
         self.plain: set[Hashable] = set()
         self.objects: list[Meaning] = []

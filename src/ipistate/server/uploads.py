@@ -84,7 +84,7 @@ class Uploads:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self.size = 0
+        self.size: int = 0
 
     @contextmanager
     def one(self) -> Generator[Upload]:
@@ -112,7 +112,7 @@ class Upload:
 
     def __init__(self, uploads: Uploads) -> None:
         self._uploads = uploads
-        self.size = 0
+        self.size: int = 0
 
     async def body(self, receive: Receive) -> bytes:
         """Receive all of it.
