@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from ipistate.policies import PolicyOptions
 
 
-class PolicyName(click.ParamType[str]):
+if TYPE_CHECKING:
+    _TextType = click.ParamType[str]
+else:
+    # The oldest click that is allowed has no type parameter here.
+    _TextType = click.ParamType
+
+
+class PolicyName(_TextType):
     """A built-in policy, or ``MODULE:NAME``, which is imported to be checked."""
 
     name = "policy"
