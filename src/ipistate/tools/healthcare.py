@@ -73,19 +73,18 @@ RECORDS: Final[Records] = {
 def search_patients(world: JsonObject, query: JsonValue) -> Change:
     """Search patients by name or condition."""
     needle = lower(query)
+    holds = search(needle)
     shown: list[JsonValue] = []
     for row in walk(need(world, "patients")):
-        if _mentions(row, needle):
+        hit = holds(lower(field(row, "name", "")), needle)
+        for condition in iterate(field(row, "conditions", EMPTY_ARRAY)):
+            if holds(lower(condition), needle):
+                hit = True
+                break
+        if hit:
             patient_id = required(row, "patient_id")
             shown.append(record(patient_id=patient_id, name=required(row, "name")))
     return world, trusted_array(shown)
-
-
-def _mentions(row: JsonValue, needle: str) -> bool:
-    holds = search(needle)
-    in_name = holds(lower(field(row, "name", "")), needle)
-    conditions = iterate(field(row, "conditions", EMPTY_ARRAY))
-    return any(holds(lower(condition), needle) for condition in conditions) or in_name
 
 
 def get_patient_record(world: JsonObject, patient_id: JsonValue) -> Change:
