@@ -130,4 +130,5 @@ def serve(ctx: click.Context) -> Any:
     if server.token is not None:
         os.environ[VARIABLE] = server.token
         options += ["--checkpoint-token-env", VARIABLE]
-    return serving.main(options, "ipistate serve", standalone_mode=False)
+    with serving.make_context("serve", options, parent=ctx) as inner:
+        return serving.invoke(inner)
