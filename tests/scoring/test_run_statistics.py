@@ -8,7 +8,7 @@ import pytest
 
 from ipistate import encode, freeze
 from ipistate.scoring.metrics import metrics_report
-from ipistate.scoring.run_statistics import MAX_NUMBERS
+from ipistate.scoring.run_statistics import MAX_LISTED, MAX_NUMBERS
 
 
 VERDICT = {
@@ -178,6 +178,16 @@ def test_c2_usage_is_measured_if_it_is_one() -> None:
         assert "mean/a" not in agent(rollout(0, 0, a=usage, response={"usage": usage}))
     assert "mean/a" not in agent(rollout(0, 0, response=[{"usage": {"a": 1}}]))
     assert 3.0 == agent(rollout(0, 0, response={"usage": {"a": 3}}))["mean/a"]
+
+
+def test_c2_a_task_lists_a_bounded_number_of_rollouts() -> None:
+    """C2: all of them count, the first ones are listed."""
+    rollouts = [rollout(0, n, reward=n % 2) for n in range(MAX_LISTED + 1)]
+    written: Any = metrics_report(rollouts)
+    task = written["group_level_metrics"][0]
+
+    assert MAX_LISTED == len(task["rollout_infos"])
+    assert MAX_LISTED + 1 == task["num_rollouts"]
 
 
 def test_c2_number_of_columns_is_bounded() -> None:

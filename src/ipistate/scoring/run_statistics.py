@@ -26,6 +26,8 @@ LARGEST_NUMBER: Final = 1e300
 """What is larger is left out: sums of such numbers may not be finite."""
 MAX_NUMBERS: Final = 256
 """Different members of one reply that statistics are made of, the first ones."""
+MAX_LISTED: Final = 1_000
+"""Rollouts of a task that are listed one by one."""
 
 
 @attrs.frozen
@@ -102,7 +104,7 @@ def of_task(rollouts: Sequence[MeasuredRollout]) -> dict[str, object]:
         "expected_num_rollouts": len(rollouts),
         "missing_num_rollouts": 0,
         "reward_profile_completion_pct": 100.0,
-        "rollout_infos": [one.document for one in rollouts],
+        "rollout_infos": [one.document for one in rollouts[:MAX_LISTED]],
     }
 
 
