@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from math import fsum, inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
@@ -129,9 +130,11 @@ def _labelled(rollouts: Iterable[Rollout], member: str) -> dict[str, list[Rollou
 
 def _position(one: MeasuredRollout) -> tuple[float, float]:
     # By their numbers; what has none stays where it is, after the others.
-    places = (one.rollout.get(name) for name in (TASK, REPEAT))
-    task, repeat = (at if isinstance(at, int) else inf for at in places)
-    return task, repeat
+    task, repeat = one.rollout.get(TASK), one.rollout.get(REPEAT)
+    return (
+        task if isinstance(task, int) else inf,
+        repeat if isinstance(repeat, int) else inf,
+    )
 
 
 def _tasks(measured: Iterable[MeasuredRollout]) -> list[list[MeasuredRollout]]:
@@ -160,9 +163,9 @@ def _mean(rollouts: Sequence[Rollout], member: str) -> float:
 
 
 def _grouped(items: Iterable[T], named: Callable[[T], object]) -> dict[str, list[T]]:
-    groups: dict[str, list[T]] = {}
+    groups: defaultdict[str, list[T]] = defaultdict(list)
     for item in items:
-        groups.setdefault(str(named(item)), []).append(item)
+        groups[str(named(item))].append(item)
     return groups
 
 

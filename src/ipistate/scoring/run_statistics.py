@@ -6,9 +6,7 @@ for them (docs/reference/http.md).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
-
-import attrs
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 
 from ipistate.kernel import is_object
 from ipistate.scoring.measurements import Measurements
@@ -30,8 +28,7 @@ MAX_LISTED: Final = 1_000
 """Rollouts of a task that are listed one by one."""
 
 
-@attrs.frozen
-class MeasuredRollout:
+class MeasuredRollout(NamedTuple):
     """A verify response and the numbers in it."""
 
     rollout: Rollout
@@ -44,10 +41,11 @@ class MeasuredRollout:
         True and false are 1 and 0; private members and ``mask_sample`` are no
         measurements.
         """
-        response = rollout.get("response")
+        numbers, response = _numbers(rollout), rollout.get("response")
         usage = response.get("usage") if is_object(response) else None
-        more = _numbers(usage) if is_object(usage) else {}
-        return cls(rollout, {**_numbers(rollout), **more})
+        if is_object(usage):
+            numbers |= _numbers(usage)
+        return cls(rollout, numbers)
 
     @property
     def document(self) -> dict[str, object]:
