@@ -330,7 +330,7 @@ def test_what_is_given_up_is_logged_with_its_address(
         served.wait(10)
         await caller.reply()
 
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="ipistate"):
         serve(("asyncio", "h11"), scenario, **LIMITS)
 
     said: Callable[[str], bool] = caplog.text.__contains__
