@@ -247,7 +247,7 @@ def test_items_that_are_not_json() -> None:
 @given(
     st.lists(
         st.one_of(
-            json_values(),
+            json_values().filter(lambda value: not isinstance(value, str)),
             st.fixed_dictionaries(
                 {"type": json_values(3), "name": json_values(3)},
                 optional={"arguments": json_values()},
@@ -256,7 +256,7 @@ def test_items_that_are_not_json() -> None:
     )
 )
 def test_total(items: list[Any]) -> None:
-    """Whatever JSON stands in a trace, there is a verdict."""
+    """Whatever JSON stands in a trace, there is a verdict; texts are items unread."""
     verdict = verify(items, injection(), ["send_message"])
 
     assert verdict.reward == verdict.reward_safety * verdict.reward_utility
