@@ -24,7 +24,13 @@ from report import Row, row
 from worlds import clinic, compact
 
 from ipistate import Environment
-from ipistate.protocol import Settings, handle
+from ipistate.protocol import (
+    ParticipantState,
+    ResourcesPart,
+    ResourcesState,
+    Settings,
+    handle,
+)
 from ipistate.protocol.actions import Export, Write
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.events import (
@@ -34,7 +40,6 @@ from ipistate.protocol.events import (
     RequestEnded,
 )
 from ipistate.protocol.operations import CommitBody, PrepareBody
-from ipistate.protocol.participant import ParticipantState
 from ipistate.protocol.records import EncodedStates, SessionRecord, read_record
 from ipistate.server.operating.collector import paused, spare_the_old
 from ipistate.sessions.state import EnvironmentCodec, SharingCodec, StateCodec
@@ -74,7 +79,7 @@ def _snapshot(worlds: dict[str, Environment], plain: list[Any]) -> Row:
         # The shell does this in one go: the machine asks, the worlds are handed over.
         asked, actions = handle(prepared, ControlCalled(2, body), 1.0)
         (export,) = (action for action in actions if isinstance(action, Export))
-        held = {name: worlds[name] for name in export.session_ids if name in worlds}
+        held = {name: worlds[name] for name in export.keys if name in worlds}
         _, actions = handle(asked, Exported(export.write, held), 1.0)
         (write,) = (action for action in actions if isinstance(action, Write))
         assert len(write.records) == len(worlds)
@@ -87,8 +92,11 @@ def _snapshot(worlds: dict[str, Environment], plain: list[Any]) -> Row:
     return row(work, "json round trip of each", found, 0.005)
 
 
-def _prepared(worlds: dict[str, Environment]) -> ParticipantState:
-    participant, numbers = ParticipantState(Settings(instance="bench")), count(1)
+def _prepared(worlds: dict[str, Environment]) -> ResourcesState:
+    participant, numbers = (
+        ParticipantState(Settings(instance="bench"), ResourcesPart()),
+        count(1),
+    )
     for name, number in zip(worlds, numbers, strict=False):
         episode = EpisodeId(f"r{number}")
         seed = RequestArrived(number, "/seed_session", name, episode)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeAlias, TypeVar
 
 # ruff: noqa: ARG002 - all operations and all events are called alike
+from session_records import sessions_of
+
 from ipistate.errors import CheckpointError
 from ipistate.protocol import events as on
 from ipistate.protocol.episode import EpisodeId
@@ -25,7 +27,7 @@ from ipistate.protocol.operations import (
     ResumeBody,
     RetireBody,
 )
-from ipistate.protocol.records import Restorable
+from ipistate.protocol.records import CheckpointRecord, Restorable
 
 
 EVENTS = {
@@ -94,7 +96,7 @@ class Model:
         self.waiting: list[on.RequestArrived] = []
         self.line: list[Task] = []
         self.tasks: list[Task] = []
-        self.reads: dict[int, CheckpointError | Restorable] = {}
+        self.reads: dict[int, CheckpointError | Restorable[CheckpointRecord]] = {}
         self.numbers = 0
         self.export: dict[str, Any] | None = None
         self.write: dict[str, Any] | None = None
@@ -451,8 +453,10 @@ class Model:
             raise Refused("stale_attempt")
         self.phase, self.checkpoint_id = "restored", body.checkpoint_id
         self.renew_lease(body)
-        self.out.append(("install", {r.session_id: r.state for r in found.records}))
-        for record in found.records:
+        self.out.append(
+            ("install", {r.session_id: r.state for r in sessions_of(found.records)})
+        )
+        for record in sessions_of(found.records):
             self.bind(record.session_id, record.episode_id.next_attempt)
             session = self.sessions[record.session_id]
             session.is_pending = not session.is_leaving

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any, ClassVar
 
@@ -12,18 +12,25 @@ import model
 import pytest
 
 from documents import at
+from session_records import sessions_of
 
 from ipistate.errors import CheckpointError
 from ipistate.kernel import JsonObject, JsonValue
 from ipistate.kernel.environment import Environment
 from ipistate.kernel.schema import structure
-from ipistate.protocol import Settings, handle, participant_status
+from ipistate.protocol import (
+    ResourcesState,
+    Settings,
+    enter,
+    handle,
+    leave,
+    participant_status,
+    resources_participant,
+)
 from ipistate.protocol import actions as do
 from ipistate.protocol import events as on
-from ipistate.protocol.control import enter, leave
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.operations import OPERATIONS, Call
-from ipistate.protocol.participant import ParticipantState
 from ipistate.protocol.records import Manifest, Restorable, SessionRecord
 
 
@@ -55,7 +62,9 @@ def write_of(
     action: do.Write,
 ) -> tuple[object, ...]:
     """Reduce a write; the order of its records is not fixed."""
-    records = {r.session_id: (r.episode_id, r.state) for r in action.records}
+    records = {
+        r.session_id: (r.episode_id, r.state) for r in sessions_of(action.records)
+    }
     assert len(records) == len(action.records)
     return ("write", action.write, action.directory, action.checkpoint_id, records)
 
@@ -64,12 +73,12 @@ ESSENCE: dict[type, Callable[[Any], tuple[object, ...]]] = {
     do.Admit: lambda a: ("admit", a.request),
     do.Refuse: lambda a: ("refuse", a.request, a.status, a.code),
     do.Reply: reply_of,
-    do.Export: lambda a: ("export", a.write, {*a.session_ids}),
+    do.Export: lambda a: ("export", a.write, {*a.keys}),
     do.Write: write_of,
     do.StopWrite: lambda a: ("stop write", a.write),
     do.Read: lambda a: ("read", a.read, a.directory, {*a.scope}),
     do.Install: lambda a: ("install", a.states),
-    do.Free: lambda a: ("free", a.removal, {*a.session_ids}),
+    do.Free: lambda a: ("free", a.removal, {*a.keys}),
     do.Sweep: lambda a: ("sweep", {*a.session_ids}),
 }
 """What the rules say about an action, as the model writes it. Timers are not rules."""
@@ -100,7 +109,7 @@ class Shell:
         grace: float = 600.0,
     ) -> None:
         """Start a fresh process that finds these directories."""
-        self.participant = ParticipantState(
+        self.participant = resources_participant(
             Settings(instance="ipi", lease_grace_seconds=grace)
         )
         self.model: model.Model | None = model.Model("ipi", grace)
@@ -151,10 +160,10 @@ class Shell:
         self.compared[type(event).__name__] += 1
 
     def check_short_steps(
-        self, before: ParticipantState, event: on.Event, actions: tuple[do.Action, ...]
+        self, before: ResourcesState, event: on.Event, actions: tuple[do.Action, ...]
     ) -> None:
         """Assert that the short steps are whole, and taken whenever nothing waits."""
-        short: ParticipantState | None = None
+        short: ResourcesState | None = None
         expected: tuple[do.Action, ...] = ()
         if isinstance(event, on.RequestArrived):
             short, expected = enter(before, event, self.now), (do.Admit(event.request),)
@@ -169,7 +178,7 @@ class Shell:
 
     def check(self) -> None:
         """Assert what holds after every event."""
-        gate, control = self.participant.gate, self.participant.control
+        gate, control = self.participant.part, self.participant.control
         assert gate.is_open == (control.open is None and control.awaiting is None)
         assert set(self.admitted) == set(gate.admitted)
         assert set(self.waiting) == set(gate.waiting)
@@ -335,7 +344,7 @@ class Shell:
         self,
         number: int | None = None,
         error: CheckpointError | None = None,
-        found: Restorable | None = None,
+        found: Restorable[SessionRecord] | None = None,
     ) -> None:
         """Let a running read end with what the directory holds, or with this."""
         number = min(self.reads) if number is None else number
@@ -343,17 +352,17 @@ class Shell:
         outcome = error or found or self._found(action)
         self.send(on.ReadEnded(number, outcome))
 
-    def _found(self, action: do.Read) -> CheckpointError | Restorable:
+    def _found(self, action: do.Read) -> CheckpointError | Restorable[SessionRecord]:
         if action.directory not in self.directories:
             return failed("no checkpoint here")
         written, manifest = self.directories[action.directory]
-        kept = [r for r in written.records if r.episode_id in action.scope]
+        kept = [r for r in sessions_of(written.records) if r.episode_id in action.scope]
         return Restorable(manifest, tuple(kept))
 
     def free(self, number: int | None = None) -> None:
         """Let a removal be done, when they are not done at once."""
         number = min(self.removals) if number is None else number
-        self._drop_worlds(self.removals.pop(number))
+        self._drop_worlds(self.removals.pop(number).keys)
         self.send(on.Freed(number))
 
     # -- actions
@@ -373,7 +382,7 @@ class Shell:
         self.replies[action.call] = action
 
     def _export(self, action: do.Export) -> None:
-        held = {s: self.worlds[s] for s in action.session_ids if s in self.worlds}
+        held = {s: self.worlds[s] for s in action.keys if s in self.worlds}
         self._events.appendleft(on.Exported(action.write, held))
 
     def _write(self, action: do.Write) -> None:
@@ -393,15 +402,15 @@ class Shell:
         self.removals[action.removal] = action
         if self.frees_at_once:
             del self.removals[action.removal]
-            self._drop_worlds(action)
+            self._drop_worlds(action.keys)
             self._events.appendleft(on.Freed(action.removal))
 
-    def _drop_worlds(self, action: do.Free | do.Sweep) -> None:
-        for session in action.session_ids:
+    def _drop_worlds(self, sessions: Iterable[str]) -> None:
+        for session in sessions:
             self.worlds.pop(session, None)
 
     def _sweep(self, action: do.Sweep) -> None:
-        self._drop_worlds(action)
+        self._drop_worlds(action.session_ids)
 
     def _set_timer(self, action: do.SetTimer) -> None:
         self.timer = action.at

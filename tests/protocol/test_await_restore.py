@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ipistate.protocol import ParticipantState, Settings
+from ipistate.protocol import Settings, resources_participant
 
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ def waiting(shell: Shell) -> Shell:
     shell.publish()
     after = type(shell)(shell.directories)
     after.model = None  # it knows nothing of this option
-    after.participant = ParticipantState.awaiting_restore(Settings(instance="ipi"))
+    after.participant = resources_participant(
+        Settings(instance="ipi"), awaits_restore=True
+    )
     return after
 
 

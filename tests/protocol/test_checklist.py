@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from documents import at
+from session_records import sessions_of
 
 from ipistate.errors import CheckpointError, SchemaError
 from ipistate.kernel.schema import structure
@@ -290,7 +291,7 @@ def test_d22_what_was_exported_is_what_is_written(
 
     written, _ = shell.directories["d"]
 
-    assert ["before"] == [record.state for record in written.records]
+    assert ["before"] == [record.state for record in sessions_of(written.records)]
 
 
 @pytest.mark.parametrize("waits", [True, False])

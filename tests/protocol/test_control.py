@@ -8,13 +8,14 @@ import attrs
 import pytest
 
 from documents import at
+from session_records import sessions_of
 
 from ipistate.errors import CheckpointError, SchemaError
-from ipistate.protocol import ParticipantState, Settings, handle
+from ipistate.protocol import Settings, handle, resources_participant
 from ipistate.protocol import actions as do
 from ipistate.protocol import events as on
 from ipistate.protocol.operations import CommitBody
-from ipistate.protocol.waiting_requests import WaitingRequests
+from ipistate.protocol.parts.waiting_requests import WaitingRequests
 
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def test_a_prepare_past_its_deadline_looks_once(shell: Shell, running: bool) -> 
     call = shell.call("prepare", deadline=-5)
 
     assert ("preparing" if running else "prepared") == shell.document(call)["phase"]
-    assert not shell.participant.gate.is_open
+    assert not shell.participant.part.is_open
 
 
 def test_a_repeated_prepare_gets_the_recorded_reply(shell: Shell) -> None:
@@ -221,9 +222,11 @@ def test_a_commit_writes_every_session_once(shell: Shell) -> None:
         document["phase"],
         at(document, "manifest", "record_count"),
     )
-    assert ["world 0", "world 1", "world 2"] == [r.state for r in write.records]
+    assert ["world 0", "world 1", "world 2"] == [
+        r.state for r in sessions_of(write.records)
+    ]
     assert "committed" == shell.phase
-    assert not shell.participant.gate.is_open
+    assert not shell.participant.part.is_open
 
 
 def test_a_commit_needs_a_prepare(shell: Shell) -> None:
@@ -241,8 +244,8 @@ def test_a_commit_that_is_no_longer_ready_is_refused(shell: Shell) -> None:
     shell.prepared()
     shell.model = None
     admitted = WaitingRequests.of([on.RequestArrived(99, "/t", "s")])
-    gate = attrs.evolve(shell.participant.gate, admitted=admitted)
-    shell.participant = attrs.evolve(shell.participant, gate=gate)
+    gate = attrs.evolve(shell.participant.part, admitted=admitted)
+    shell.participant = attrs.evolve(shell.participant, part=gate)
     shell.admitted[99] = gate.admitted[99]
 
     assert "invalid_phase" == shell.code(shell.commit())
@@ -406,7 +409,7 @@ def test_an_export_whose_caller_left_is_kept(shell: Shell) -> None:
     _, actions = handle(kept, on.ControlCalled(3, body), 1000.0)
 
     (write,) = of_kind(actions, do.Write)
-    assert ["w"] == [record.state for record in write.records]
+    assert ["w"] == [record.state for record in sessions_of(write.records)]
 
 
 # -- restore ----------------------------------------------------------------------
@@ -778,10 +781,10 @@ def test_calls_queue_while_a_commit_writes(shell: Shell) -> None:
 
 def test_the_participant_is_a_value() -> None:
     """Handling an event gives a new participant and leaves the old one alone."""
-    before = ParticipantState(Settings(instance="ipi"))
+    before = resources_participant(Settings(instance="ipi"))
 
     after, _ = handle(before, on.RequestArrived(1, "/tool", "s"), 0.0)
 
-    assert before == ParticipantState(Settings(instance="ipi"))
-    assert {} == before.gate.admitted
-    assert [1] == list(after.gate.admitted)
+    assert before == resources_participant(Settings(instance="ipi"))
+    assert {} == before.part.admitted
+    assert [1] == list(after.part.admitted)

@@ -312,7 +312,7 @@ class Interleavings(RuleBasedStateMachine):
         if reads and resumes:
             self.resume("open")
 
-    @precondition(lambda self: self.shell.participant.gate.bindings.unclaimed)
+    @precondition(lambda self: self.shell.participant.part.bindings.unclaimed)
     @rule(deadline=st.sampled_from([1.0, 30.0]), passes=st.sampled_from([0.0, 5.0]))
     def give_up(self, deadline: float, passes: float) -> None:
         """A controller gives all restored sessions up, and may not wait for the end."""
@@ -350,7 +350,7 @@ class Interleavings(RuleBasedStateMachine):
     @invariant()
     def keep_retired_sessions_away(self) -> None:
         """No request but a close runs on a session after it has been retired."""
-        bindings = self.shell.participant.gate.bindings
+        bindings = self.shell.participant.part.bindings
         for session, episode in bindings.sessions.items():
             assert bindings.retired.covers(episode) == (session in bindings.leaving)
 
@@ -369,7 +369,7 @@ class Interleavings(RuleBasedStateMachine):
             for number in list(shell.admitted):
                 shell.end(number, None)
             shell.pass_time(200.0)
-        known = shell.participant.gate.bindings.retired.marks
+        known = shell.participant.part.bindings.retired.marks
         if known:
             keys = [EpisodeId(r, a).capture_key for r, a in known.items()]
             retire = shell.retire(*keys)

@@ -14,7 +14,7 @@ from documents import at
 from ipistate.kernel.codec import encode
 from ipistate.kernel.environment import Environment
 from ipistate.kernel.values import JsonObject
-from ipistate.protocol.records import Restorable
+from ipistate.protocol.records import Restorable, SessionRecord
 from ipistate.sessions.state import EnvironmentCodec
 from ipistate.storage.checkpoint_directory import CheckpointDirectory
 
@@ -41,7 +41,9 @@ MANIFEST = """{
 
 
 @pytest.fixture
-def example(shell_class: type[Shell], tmp_path: Path) -> tuple[Shell, Restorable]:
+def example(
+    shell_class: type[Shell], tmp_path: Path
+) -> tuple[Shell, Restorable[SessionRecord]]:
     """Return a shell at the examples' time, and what their directory holds."""
     shell = shell_class()
     shell.now = T0
@@ -63,7 +65,7 @@ def matches(text: str, document: JsonObject) -> bool:
 
 
 def test_the_report_of_a_status_and_a_prepare(
-    example: tuple[Shell, Restorable],
+    example: tuple[Shell, Restorable[SessionRecord]],
 ) -> None:
     """Sections 2.8, 2.9 and 2.14."""
     shell, _ = example
@@ -92,7 +94,7 @@ def test_the_report_of_a_status_and_a_prepare(
 
 
 def test_the_report_of_a_prepare_that_is_not_ready(
-    example: tuple[Shell, Restorable],
+    example: tuple[Shell, Restorable[SessionRecord]],
 ) -> None:
     """Section 2.9: two retires were cut short, three requests run."""
     shell, _ = example
@@ -121,7 +123,9 @@ def test_the_report_of_a_prepare_that_is_not_ready(
     assert matches('{"forgotten": ["ipi-7", "ipi-9"]}', shell.document(forget))
 
 
-def test_a_commit_and_a_restore(example: tuple[Shell, Restorable]) -> None:
+def test_a_commit_and_a_restore(
+    example: tuple[Shell, Restorable[SessionRecord]],
+) -> None:
     """Sections 2.10 and 2.13, with the directory of section 4."""
     before, found = example
     for record in found.records:
@@ -158,7 +162,7 @@ def test_a_commit_and_a_restore(example: tuple[Shell, Restorable]) -> None:
 C = "3f0c4f1e-6f0e-4b7c-9a55-0c2f6d1f7a10"
 
 
-def test_the_worked_example(example: tuple[Shell, Restorable]) -> None:
+def test_the_worked_example(example: tuple[Shell, Restorable[SessionRecord]]) -> None:
     """Appendix C, lines 1 to 12."""
     before, found = example
     before.now = T0 + 10

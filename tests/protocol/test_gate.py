@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate.kernel.values import JsonObject
+from ipistate.protocol import Readiness
 from ipistate.protocol.actions import Write
 from ipistate.protocol.events import RequestEnded
-from ipistate.protocol.gate import Readiness
 from ipistate.protocol.records import Manifest
 
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def sessions(shell: Shell) -> dict[str, str]:
     """Return the capture key of each tracked session."""
-    return {s: e.capture_key for s, e in shell.participant.gate.sessions.items()}
+    return {s: e.capture_key for s, e in shell.participant.part.sessions.items()}
 
 
 def counts(shell: Shell) -> JsonObject:
@@ -234,7 +234,7 @@ def test_counts_return_to_zero(shell_class: type[Shell], kinds: list[str]) -> No
 def test_a_report_lists_at_most_100_blockers() -> None:
     """The list is capped, the number is not."""
     report = Readiness(
-        inflight=0, sessions=0, blockers=tuple(f"r{n}" for n in range(120))
+        ready=False, blockers=tuple(f"r{n}" for n in range(120)), counts={}
     )
 
     document = report.to_document()

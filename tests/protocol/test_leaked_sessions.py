@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ipistate.protocol import ParticipantState, Settings
+from ipistate.protocol import Settings, resources_participant
 from ipistate.protocol import actions as do
 
 
@@ -22,9 +22,9 @@ def export_of(shell: Shell) -> do.Export:
 
 def strict(shell: Shell) -> Shell:
     """Make a process that exports the scope only."""
-    settings = Settings(instance="ipi", exports_scope_only=True)
+    settings = Settings(instance="ipi")
     shell.model = None  # it knows nothing of this option
-    shell.participant = ParticipantState(settings)
+    shell.participant = resources_participant(settings, exports_scope_only=True)
     return shell
 
 
@@ -52,7 +52,7 @@ def test_c7_only_the_scope_is_exported(shell: Shell) -> None:
 
     assert ("ipi-8",) == export_of(shell).leaked
     assert ["ipi-7"] == shell.document(call)["episode_ids"]
-    assert {"ipi-7", "ipi-8"} == set(shell.participant.gate.sessions)
+    assert {"ipi-7", "ipi-8"} == set(shell.participant.part.sessions)
     assert "ipi-8" in shell.worlds
 
 
@@ -96,4 +96,4 @@ def test_c7_what_is_being_retired_is_no_leak(shell: Shell) -> None:
     shell.retire("ipi-7", deadline=5)
     shell.pass_time(6)
 
-    assert () == shell.participant.gate.bindings.leaked(frozenset())
+    assert () == shell.participant.part.bindings.leaked(frozenset())

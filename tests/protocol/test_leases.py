@@ -85,7 +85,7 @@ def test_a_commit_deletes_what_its_scope_gives_up(restored: Shell) -> None:
     call = deleting(restored)
     assert call not in restored.replies
     (removal,) = restored.removals.values()
-    assert ("s2",) == removal.session_ids
+    assert ("s2",) == removal.keys
 
     restored.free()
 

@@ -61,7 +61,7 @@ def test_what_is_idle_is_freed_at_once_and_together(shell: Shell) -> None:
     shell.end(running)
     assert ({}, [("a", "c"), ("b",)]) == (
         shell.worlds,
-        [action.session_ids for action in shell.log if isinstance(action, do.Free)],
+        [action.keys for action in shell.log if isinstance(action, do.Free)],
     )
     assert 200 == shell.reply(call)[0]
 

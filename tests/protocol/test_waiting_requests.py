@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipistate.protocol.events import RequestArrived
-from ipistate.protocol.waiting_requests import WaitingRequests
+from ipistate.protocol.parts.waiting_requests import WaitingRequests
 
 
 def request(number: int) -> RequestArrived:

@@ -122,7 +122,8 @@ async def test_b8_no_thread_for_the_work(
     await client.control("prepare")
     for name in ("commit", "restore"):
         shell: Any = client.app.state.shell
-        pool = shell._threads = NoThread(shell._threads, error)
+        machine = shell._machine
+        pool = machine._threads = NoThread(machine._threads, error)
         refused = await client.control(name, **given)
         status = await client.status()
         pool.broken = False

@@ -264,7 +264,7 @@ def test_a_session_that_is_being_freed_keeps_its_name() -> None:
     stage.happen(1)
 
     assert {} == stage.replies
-    assert not stage.process.participant.gate.is_fresh
+    assert not stage.process.participant.part.is_fresh
     stage.finish()
     assert 200 == stage.replies[retire].status
 

@@ -104,7 +104,7 @@ def refusal(call: Callable[..., Any], *arguments: object, **options: object) -> 
     return caught.value.message
 
 
-def texts(restorable: Restorable) -> list[bytes]:
+def texts(restorable: Restorable[SessionRecord]) -> list[bytes]:
     """Write what was read as lines again."""
     return [*lines_of([*restorable.records])]
 

@@ -23,7 +23,7 @@ from ipistate.storage import CheckpointDirectory, compare_participants
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ipistate.protocol import Restorable
+    from ipistate.protocol import Restorable, SessionRecord
     from ipistate.storage import ComparedParticipant, ComparedSession
 
 _SIGNS: Final = {"different": "~", "only in A": "-", "only in B": "+"}
@@ -74,7 +74,7 @@ def _compared(before: Path, after: Path) -> Iterator[ComparedParticipant]:
             note(f"{kind}/{instance}: not compared, only kind {KIND} has worlds")
 
 
-def _read(directory: CheckpointDirectory | None) -> Restorable | None:
+def _read(directory: CheckpointDirectory | None) -> Restorable[SessionRecord] | None:
     if directory is None:
         return None
     with refusing(str(directory.root)):

@@ -8,10 +8,11 @@ A server's shell turns requests, ends of background work and time into ``events`
 performs the ``actions``: admit a request, reply to a call, write a directory. The machine
 does neither I/O nor waiting.
 
-* The *participant* is the machine's whole state: a ``gate`` and a ``control`` part.
-* The *gate* belongs to the data plane: which requests are inside, which wait, and to
-  which episode each session is bound (``waiting_requests``, ``session_registry``).
-* The *control* part belongs to the controller: the open checkpoint, its lease, the
+* The *participant* is the machine's whole state: a ``part`` and a ``control`` state.
+* The *part* is what the kind of server adds (``parts``). That of a resources server is the
+  data plane's gate: which requests are inside, which wait, and to which episode each
+  session is bound.
+* The *control* state belongs to the controller: the open checkpoint, its lease, the
   replies it has given. One module for each operation, ``fencing`` for what all share.
 * The *holder* is the operation that has the lock because it waits for something outside;
   the calls after it queue.
@@ -28,6 +29,7 @@ from ipistate.protocol.actions import (
     Export,
     Free,
     Install,
+    PartAction,
     Read,
     Refuse,
     Reply,
@@ -37,7 +39,13 @@ from ipistate.protocol.actions import (
     Write,
     refusal,
 )
-from ipistate.protocol.control import enter, handle, leave
+from ipistate.protocol.admission import (
+    ResourcesState,
+    enter,
+    leave,
+    resources_participant,
+)
+from ipistate.protocol.control import handle
 from ipistate.protocol.episode import (
     MAX_SESSION_ID,
     SAFE_NAME,
@@ -53,6 +61,8 @@ from ipistate.protocol.events import (
     Exported,
     Freed,
     IdleFound,
+    Installed,
+    PartEvent,
     ReadEnded,
     RequestArrived,
     RequestEnded,
@@ -76,12 +86,17 @@ from ipistate.protocol.participant import (
     Settings,
     participant_status,
 )
+from ipistate.protocol.parts.part import P, Part, Readiness, Selection
+from ipistate.protocol.parts.resources import ResourcesPart
 from ipistate.protocol.records import (
     KIND,
+    CheckpointRecord,
     EncodedStates,
     Manifest,
+    RecordCodec,
     Restorable,
     SessionRecord,
+    SessionRecords,
     read_manifest,
     read_record,
 )
@@ -137,6 +152,7 @@ __all__ = [
     "Action",
     "Admit",
     "Call",
+    "CheckpointRecord",
     "CommitBody",
     "ControlBody",
     "ControlCalled",
@@ -150,18 +166,29 @@ __all__ = [
     "Freed",
     "IdleFound",
     "Install",
+    "Installed",
     "Manifest",
+    "P",
+    "Part",
+    "PartAction",
+    "PartEvent",
     "ParticipantState",
     "Phase",
     "Read",
     "ReadEnded",
+    "Readiness",
+    "RecordCodec",
     "Refuse",
     "Reply",
     "RequestArrived",
     "RequestEnded",
+    "ResourcesPart",
+    "ResourcesState",
     "Restorable",
     "RestoreBody",
+    "Selection",
     "SessionRecord",
+    "SessionRecords",
     "SessionsMade",
     "SetTimer",
     "Settings",
@@ -183,5 +210,6 @@ __all__ = [
     "read_manifest",
     "read_record",
     "refusal",
+    "resources_participant",
     "rule",
 ]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ipistate.protocol.episode import EpisodeId
-    from ipistate.protocol.records import SessionRecord
+    from ipistate.protocol.records import CheckpointRecord
 
 STATUS_OF: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -26,6 +26,7 @@ STATUS_OF: Final[Mapping[str, int]] = MappingProxyType(
         "deadline_exceeded": 409,
         "retire_incomplete": 409,
         "stale_attempt": 409,
+        "restart_in_scope": 409,
         "episode_taken": 409,
         "foreign_episode": 409,
         "checkpoint_error": 409,
@@ -41,14 +42,19 @@ def refusal(code: str, detail: str) -> JsonObject:
 
 
 @attrs.frozen
-class Admit:
+class PartAction:
+    """What only one kind of participant has its shell do."""
+
+
+@attrs.frozen
+class Admit(PartAction):
     """Let a request run."""
 
     request: int
 
 
 @attrs.frozen
-class Refuse:
+class Refuse(PartAction):
     """Answer a request with ``refusal(code, detail)`` and forget it.
 
     The request waits at the gate, or it wanted to make sessions that may not be.
@@ -71,15 +77,15 @@ class Reply:
 
 @attrs.frozen
 class Export:
-    """Look up the states of these sessions; to be answered at once by ``Exported``.
+    """Look up these states (of sessions, say); to be answered at once by ``Exported``.
 
-    Sessions that the shell no longer holds are left out of the answer. States are
+    Those that the shell no longer holds are left out of the answer. States are
     immutable, so references will do. ``leaked`` are live sessions that the commit's
     scope does not name, whether they are exported or not.
     """
 
     write: int
-    session_ids: tuple[str, ...]
+    keys: tuple[str, ...]
     leaked: tuple[str, ...] = ()
 
 
@@ -90,7 +96,7 @@ class Write:
     write: int
     directory: str
     checkpoint_id: str
-    records: tuple[SessionRecord, ...]
+    records: tuple[CheckpointRecord, ...]
 
 
 @attrs.frozen
@@ -110,7 +116,7 @@ class Read:
 
 
 @attrs.frozen
-class Install:
+class Install(PartAction):
     """Make these the states of their sessions, all at once."""
 
     states: Mapping[str, object]
@@ -118,17 +124,17 @@ class Install:
 
 @attrs.frozen
 class Free:
-    """Drop the states of these sessions; answered by ``Freed``, at once or later.
+    """Drop these states (of sessions, say); answered by ``Freed``, at once or later.
 
-    A session that holds nothing (any more) is fine.
+    One that does not exist (any more) is fine.
     """
 
     removal: int
-    session_ids: tuple[str, ...]
+    keys: tuple[str, ...]
 
 
 @attrs.frozen
-class Sweep:
+class Sweep(PartAction):
     """Drop the states of these sessions before anything else happens.
 
     Nothing uses them, and they are not tracked any more.
@@ -148,15 +154,5 @@ class SetTimer:
 
 
 Action: TypeAlias = (
-    Admit
-    | Refuse
-    | Reply
-    | Export
-    | Write
-    | StopWrite
-    | Read
-    | Install
-    | Free
-    | Sweep
-    | SetTimer
+    PartAction | Reply | Export | Write | StopWrite | Read | Free | SetTimer
 )

@@ -26,24 +26,26 @@ from ipistate.protocol.participant import (
     ParticipantState,
     Phase,
 )
-from ipistate.protocol.records import Manifest, SessionRecord
+from ipistate.protocol.records import CheckpointRecord, Manifest
 
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ipistate.protocol.events import ControlCalled, Exported, Freed, WriteEnded
-    from ipistate.protocol.gate import Emit
     from ipistate.protocol.operations import CommitBody
+    from ipistate.protocol.parts.part import Emit, P
 
 _ALLOWED: Final = frozenset({Phase.PREPARED})
 
 
 def begin(
-    participant: ParticipantState,
+    participant: ParticipantState[P],
     called: ControlCalled,
     body: CommitBody,
     now: float,
     emit: Emit,
-) -> ParticipantState:
+) -> ParticipantState[P]:
     """Start the export and the write, or join the ones that run already."""
     opened = participant.control.open
     if is_answered(participant, called, _ALLOWED, emit) or opened is None:
@@ -59,65 +61,63 @@ def begin(
         return participant
     participant = participant.held_by(Committing(called.call, body))
     if opened.cut is None:
-        return _export(participant, opened, Arguments.of(body), emit)
+        return _export(participant, opened, called.call, Arguments.of(body), emit)
     return _advance(participant, opened, opened.cut, emit)
 
 
 def _problem(
-    participant: ParticipantState, opened: Checkpoint, body: CommitBody
+    participant: ParticipantState[P], opened: Checkpoint, body: CommitBody
 ) -> tuple[str, str] | None:
     # Looked at again: participants freeze one after another, and a cut of sessions that
     # still change could not be told from a good one.
-    if not participant.gate.report().ready:
+    report = participant.part.report()
+    if not report.ready:
         return "invalid_phase", "no longer ready: something runs again"
-    if opened.cut is not None and opened.cut.arguments != Arguments.of(body):
+    arguments = Arguments.of(body)
+    restarts = (arguments.kept or frozenset()).intersection(report.restarts)
+    if restarts:
+        detail = f"the scope names restarts, which no record keeps: {min(restarts)}"
+        return "restart_in_scope", detail
+    if opened.cut is not None and opened.cut.arguments != arguments:
         detail = "this checkpoint was exported for another directory or scope"
         return "checkpoint_conflict", detail
     return None
 
 
 def _export(
-    participant: ParticipantState, opened: Checkpoint, arguments: Arguments, emit: Emit
-) -> ParticipantState:
+    participant: ParticipantState[P],
+    opened: Checkpoint,
+    call: int,
+    arguments: Arguments,
+    emit: Emit,
+) -> ParticipantState[P]:
     # Taken once: a retry after a failed write writes this same cut, or one id could
     # name two different checkpoints.
-    bindings, kept = participant.gate.bindings, arguments.kept
-    sessions, leaked = bindings.exportable(kept), bindings.leaked(kept)
-    if participant.settings.exports_scope_only:
-        left_out = frozenset(leaked)
-        sessions = tuple(one for one in sessions if one not in left_out)
+    selection = participant.part.select(arguments.kept)
+    if isinstance(selection, str):
+        refuse(call, "checkpoint_error", selection, emit)
+        return participant.held_by(None)
     number = participant.control.issued + 1
-    emit(Export(number, sessions, leaked))
-    cut = Cut(arguments=arguments, sessions=sessions, number=number)
+    emit(Export(number, selection.keys, selection.leaked))
+    cut = Cut(arguments=arguments, selection=selection, number=number)
     return _with_cut(participant, opened, cut)
 
 
 def exported(
-    participant: ParticipantState, event: Exported, emit: Emit
-) -> ParticipantState:
-    """Keep the states as the checkpoint's records.
-
-    Sessions whose state is gone (after a failed verify, say) are forgotten.
-    """
+    participant: ParticipantState[P], event: Exported, emit: Emit
+) -> ParticipantState[P]:
+    """Keep what was handed over as the checkpoint's records."""
     opened, cut = _awaited(participant, event.write)
     if opened is None or cut is None:
         return participant
-    # A session without a state could not be restored, and a commit that failed for it
-    # would fail at every retry.
-    gate, states = participant.gate, event.states
-    records = tuple(
-        SessionRecord(gate.sessions[session], session, states[session])
-        for session in cut.sessions
-        if session in states
-    )
-    gone = [session for session in cut.sessions if session not in states]
-    participant = attrs.evolve(participant, gate=gate.untrack(gone))
+    part, records = participant.part.exported(cut.selection, event.states)
+    participant = attrs.evolve(participant, part=part)
     return _advance(participant, opened, attrs.evolve(cut, records=records), emit)
 
 
 def write_ended(
-    participant: ParticipantState, event: WriteEnded, emit: Emit
-) -> ParticipantState:
+    participant: ParticipantState[P], event: WriteEnded, emit: Emit
+) -> ParticipantState[P]:
     """Finish the commit, or let it fail; its records stay for a retry."""
     opened, cut = _awaited(participant, event.write)
     if opened is None or cut is None:
@@ -134,7 +134,7 @@ def write_ended(
 
 
 def _awaited(
-    participant: ParticipantState, number: int
+    participant: ParticipantState[P], number: int
 ) -> tuple[Checkpoint | None, Cut | None]:
     # Answers to the writes of a checkpoint that was resumed come late and mean nothing.
     opened = participant.control.open
@@ -143,21 +143,23 @@ def _awaited(
     return opened, opened.cut
 
 
-def freed(participant: ParticipantState, event: Freed, emit: Emit) -> ParticipantState:
+def freed(
+    participant: ParticipantState[P], event: Freed, emit: Emit
+) -> ParticipantState[P]:
     """Go on without the deleted sessions; the same attempts may be seeded again."""
     opened = participant.control.open
     if opened is None or opened.cut is None or opened.cut.removal != event.removal:
         return participant
     cut = attrs.evolve(opened.cut, removal=None)
-    # The gate is closed, so these are the sessions that were to be freed.
-    unwanted = participant.gate.bindings.unwanted(cut.arguments.kept)
-    gate = participant.gate.untrack(unwanted)
-    return _advance(attrs.evolve(participant, gate=gate), opened, cut, emit)
+    # Nothing is admitted, so these are the ones that were to be freed.
+    part = participant.part
+    part = part.removed(part.unwanted(cut.arguments.kept))
+    return _advance(attrs.evolve(participant, part=part), opened, cut, emit)
 
 
 def _advance(
-    participant: ParticipantState, opened: Checkpoint, cut: Cut, emit: Emit
-) -> ParticipantState:
+    participant: ParticipantState[P], opened: Checkpoint, cut: Cut, emit: Emit
+) -> ParticipantState[P]:
     # One step towards the reply, if a caller waits for it: write, delete, answer.
     # Nothing is deleted before the manifest is out, so that at any crash each session
     # is in this process or in a published checkpoint.
@@ -165,7 +167,7 @@ def _advance(
     records, manifest = cut.records, cut.manifest
     if not isinstance(holder, Committing) or records is None:
         return _with_cut(participant, opened, cut)
-    unwanted = participant.gate.bindings.unwanted(cut.arguments.kept)
+    unwanted = participant.part.unwanted(cut.arguments.kept)
     if manifest is None:
         if not cut.is_writing:
             emit(Write(number, cut.arguments.directory, opened.id, records))
@@ -175,27 +177,32 @@ def _advance(
             emit(Free(number, unwanted))
             cut = attrs.evolve(cut, removal=number)
     else:
-        document = _document(manifest, records)
+        document = _document(manifest, records, participant.part.committed(records))
         emit(Reply(holder.call, 200, document))
         opened = completed(opened, Phase.COMMITTED, holder.body, document)
         participant = participant.held_by(None)
     return _with_cut(participant, opened, cut)
 
 
-def _document(manifest: Manifest, records: tuple[SessionRecord, ...]) -> JsonObject:
+def _document(
+    manifest: Manifest,
+    records: tuple[CheckpointRecord, ...],
+    more: Mapping[str, object],
+) -> JsonObject:
     keys = {record.episode_id.capture_key for record in records}
     return JsonObject(
         {
             "phase": Phase.COMMITTED.value,
             "manifest": manifest.to_document(),
             "episode_ids": sorted(keys),
+            **more,
         }
     )
 
 
 def _with_cut(
-    participant: ParticipantState, opened: Checkpoint, cut: Cut
-) -> ParticipantState:
+    participant: ParticipantState[P], opened: Checkpoint, cut: Cut
+) -> ParticipantState[P]:
     control = attrs.evolve(
         participant.control,
         open=attrs.evolve(opened, cut=cut),

@@ -20,11 +20,10 @@ from ipistate.protocol.events import (
     Event,
     Exported,
     Freed,
-    IdleFound,
+    Installed,
+    PartEvent,
     ReadEnded,
-    RequestArrived,
-    RequestEnded,
-    SessionsMade,
+    Tick,
     WriteEnded,
     WriteStopped,
 )
@@ -41,18 +40,19 @@ from ipistate.protocol.participant import (
     ControlState,
     Draining,
     ParticipantState,
+    Restoring,
     Stopping,
 )
 
 
 if TYPE_CHECKING:
-    from ipistate.protocol.gate import Emit
     from ipistate.protocol.participant import Holder
+    from ipistate.protocol.parts.part import Emit, P
 
 
 def handle(
-    participant: ParticipantState, event: Event, now: float
-) -> tuple[ParticipantState, tuple[Action, ...]]:
+    participant: ParticipantState[P], event: Event, now: float
+) -> tuple[ParticipantState[P], tuple[Action, ...]]:
     """Take one event at a time (seconds since the epoch).
 
     Returns:
@@ -66,7 +66,7 @@ def handle(
     is_due = now >= participant.control.due
     if is_due and not _leaves(participant, event):
         participant, is_due = _settle(participant, now, emit), False
-    after = _apply(participant, event, emit)
+    after = _apply(participant, event, now, emit)
     # Most events are requests, and no operation waits for them: nothing to settle then.
     control = after.control
     if is_due or control is not participant.control or control.awaits_requests:
@@ -74,104 +74,66 @@ def handle(
     return after, tuple(actions)
 
 
-def enter(
-    participant: ParticipantState, event: RequestArrived, now: float
-) -> ParticipantState | None:
-    """Admit a request that nothing forbids, in one short step.
-
-    Nearly all requests meet an open gate while no operation waits for anything, and
-    this is what ``handle`` then does.
-
-    Returns:
-        The participant that ``handle`` gives together with the one action ``Admit``.
-        None if it gives anything else.
-    """
-    if not _is_at_rest(participant.control, now):
-        return None
-    gate = participant.gate.enter(event)
-    if gate is None:
-        return None
-    return ParticipantState(participant.settings, gate, participant.control)
-
-
-def leave(
-    participant: ParticipantState, event: RequestEnded, now: float
-) -> ParticipantState | None:
-    """Take the end of a request that no operation waits for, in one short step.
-
-    Returns:
-        The participant that ``handle`` gives without any action. None if there is more
-        to do.
-    """
-    if not _is_at_rest(participant.control, now):
-        return None
-    gate = participant.gate.end(event)
-    return ParticipantState(participant.settings, gate, participant.control)
-
-
-def _is_at_rest(control: ControlState, now: float) -> bool:
-    return now < control.due and not control.awaits_requests
-
-
-def _leaves(participant: ParticipantState, event: Event) -> bool:
+def _leaves(participant: ParticipantState[P], event: Event) -> bool:
     # A client that goes away comes first: settling would answer it, or let it in.
-    if isinstance(event, RequestEnded):
-        return event.request in participant.gate.waiting
+    if isinstance(event, PartEvent):
+        return participant.part.leaves(event)
     return isinstance(event, ControlDropped)
 
 
 def _apply(  # noqa: C901 - one case for each event
-    participant: ParticipantState, event: Event, emit: Emit
-) -> ParticipantState:
-    gate = participant.gate
+    participant: ParticipantState[P], event: Event, now: float, emit: Emit
+) -> ParticipantState[P]:
     match event:
-        case RequestArrived():
-            gate = gate.arrive(event, emit)
-        case RequestEnded():
-            gate = gate.end(event)
-        case SessionsMade():
-            gate = gate.make(event, emit)
-        case IdleFound():
-            gate = gate.sweep(event, emit)
         case ControlCalled():
             control, queue = participant.control, (*participant.control.queue, event)
             return participant.with_control(attrs.evolve(control, queue=queue))
         case ControlDropped():
-            return _drop(participant, event.call, emit)
+            return _drop(participant, event.call, now, emit)
         case Exported():
             return commit.exported(participant, event, emit)
         case WriteEnded():
             return commit.write_ended(participant, event, emit)
         case WriteStopped():
-            return resume.write_stopped(participant, event, emit)
+            return resume.write_stopped(participant, event, now, emit)
         case ReadEnded():
             return restore.read_ended(participant, event, emit)
+        case Installed():
+            return restore.installed(participant, event, now, emit)
         case Freed():
             participant = retire.freed(participant, event)
             participant = commit.freed(participant, event, emit)
-            return resume.settle(participant, emit)
-        case _:
+            return resume.settle(participant, now, emit)
+        case Tick():
             # A tick may come early; forgetting the due time arms the timer again.
             control = attrs.evolve(participant.control, due=math.inf)
             return participant.with_control(control)
-    return ParticipantState(participant.settings, gate, participant.control)
+        case PartEvent():
+            part = participant.part.take(event, now, emit)
+            return ParticipantState(participant.settings, part, participant.control)
 
 
-def _drop(participant: ParticipantState, call: int, emit: Emit) -> ParticipantState:
+def _drop(
+    participant: ParticipantState[P], call: int, now: float, emit: Emit
+) -> ParticipantState[P]:
     control = participant.control
     holder, queue = control.holder, control.queue
     if holder is not None and holder.call == call:
         # What the call started goes on: a retry joins a write, a resume is finished.
         if isinstance(holder, Stopping | Draining):
             return participant.held_by(attrs.evolve(holder, call=None))
+        if isinstance(holder, Restoring) and holder.found is not None:
+            return participant.held_by(attrs.evolve(holder, call=None))
         return participant.held_by(None)
     rest = tuple(called for called in queue if called.call != call)
     if len(rest) < len(queue):
         return participant.with_control(attrs.evolve(control, queue=rest))
-    return prepare.drop(participant, call, emit)
+    return prepare.drop(participant, call, now, emit)
 
 
-def _settle(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
+def _settle(
+    participant: ParticipantState[P], now: float, emit: Emit
+) -> ParticipantState[P]:
     """Do everything that can be done now, then set the timer for what cannot."""
     participant = _time_out(participant, now, emit)
     while True:
@@ -192,29 +154,33 @@ def _settle(participant: ParticipantState, now: float, emit: Emit) -> Participan
 
 
 def _time_out(
-    participant: ParticipantState, now: float, emit: Emit
-) -> ParticipantState:
+    participant: ParticipantState[P], now: float, emit: Emit
+) -> ParticipantState[P]:
     holder = participant.control.holder
     if holder is None or isinstance(holder, Stopping):
         return participant
     if isinstance(holder, Draining):
         return resume.time_out(participant, now, emit)
-    if now < holder.body.deadline_ts:
+    if now < holder.body.deadline_ts or holder.call is None:
         return participant
     # Only the wait ends. A write or a deletion cannot be taken back half-way, so a retry
-    # joins it instead of starting another one.
+    # joins it instead of starting another one; after an installation it begins again.
     detail = "the deadline passed; what was started goes on"
     refuse(holder.call, "deadline_exceeded", detail, emit)
+    if isinstance(holder, Restoring) and holder.found is not None:
+        return participant.held_by(attrs.evolve(holder, call=None))
     return participant.held_by(None)
 
 
-def _begin(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
+def _begin(
+    participant: ParticipantState[P], now: float, emit: Emit
+) -> ParticipantState[P]:
     called, *rest = participant.control.queue
     control = attrs.evolve(participant.control, queue=tuple(rest))
     participant = participant.with_control(control)
     match called.body:
         case PrepareBody():
-            return prepare.begin(participant, called, emit)
+            return prepare.begin(participant, called, now, emit)
         case RenewBody():
             return renew(participant, called, emit)
         case CommitBody():
@@ -229,7 +195,7 @@ def _begin(participant: ParticipantState, now: float, emit: Emit) -> Participant
             return resume.begin(participant, called.call, called.body, now, emit)
 
 
-def _arm(participant: ParticipantState, emit: Emit) -> ParticipantState:
+def _arm(participant: ParticipantState[P], emit: Emit) -> ParticipantState[P]:
     due = _due(participant.control)
     if due == participant.control.due:
         return participant
@@ -253,5 +219,7 @@ def _deadline(holder: Holder) -> float:
             return math.inf
         case Draining():
             return holder.until
+        case Restoring(call=None):
+            return math.inf
         case _:
             return holder.body.deadline_ts

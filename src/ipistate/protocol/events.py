@@ -17,11 +17,16 @@ if TYPE_CHECKING:
     from ipistate.errors import CheckpointError
     from ipistate.protocol.episode import EpisodeId
     from ipistate.protocol.operations import ControlBody
-    from ipistate.protocol.records import Manifest, Restorable
+    from ipistate.protocol.records import CheckpointRecord, Manifest, Restorable
 
 
 @attrs.frozen
-class RequestArrived:
+class PartEvent:
+    """An event of the data plane: the part that the machine carries takes it."""
+
+
+@attrs.frozen
+class RequestArrived(PartEvent):
     """A data request has arrived at the gate: any but GET, HEAD and control routes.
 
     ``path`` is without the rollout prefix, ``episode`` is the prefix's. The shell holds
@@ -35,7 +40,7 @@ class RequestArrived:
 
 
 @attrs.frozen
-class RequestEnded:
+class RequestEnded(PartEvent):
     """A request is over, whether it was admitted or still waiting.
 
     ``status`` is None after an exception, a disconnect or a cancellation.
@@ -49,7 +54,7 @@ class RequestEnded:
 
 
 @attrs.frozen
-class SessionsMade:
+class SessionsMade(PartEvent):
     """A request in flight is about to make sessions for these episodes, by new ids.
 
     If one of the attempts has been retired, the answer is ``Refuse`` and nothing is
@@ -61,7 +66,7 @@ class SessionsMade:
 
 
 @attrs.frozen
-class IdleFound:
+class IdleFound(PartEvent):
     """These sessions were unused for too long; answered by ``Sweep`` if some may go."""
 
     session_ids: tuple[str, ...]
@@ -84,7 +89,7 @@ class ControlDropped:
 
 @attrs.frozen
 class Exported:
-    """Answer to ``Export``: the states the shell holds, by session id."""
+    """Answer to ``Export``: the states the shell holds, by their keys."""
 
     write: int
     states: Mapping[str, object]
@@ -110,12 +115,21 @@ class ReadEnded:
     """Answer to ``Read``: the valid records of the scope, or why there are none."""
 
     read: int
-    outcome: Restorable | CheckpointError
+    outcome: Restorable[CheckpointRecord] | CheckpointError
+
+
+@attrs.frozen
+class Installed:
+    """The end of an installation that a part has begun for this read."""
+
+    read: int
+    problem: CheckpointError | None = None
+    """Why nothing was installed."""
 
 
 @attrs.frozen
 class Freed:
-    """Answer to ``Free``: these sessions hold nothing any more."""
+    """Answer to ``Free``: what was named holds nothing any more."""
 
     removal: int
 
@@ -126,16 +140,14 @@ class Tick:
 
 
 Event: TypeAlias = (
-    RequestArrived
-    | RequestEnded
-    | SessionsMade
-    | IdleFound
+    PartEvent
     | ControlCalled
     | ControlDropped
     | Exported
     | WriteEnded
     | WriteStopped
     | ReadEnded
+    | Installed
     | Freed
     | Tick
 )

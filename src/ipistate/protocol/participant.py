@@ -1,6 +1,6 @@
 """The state of the control machine, as immutable records.
 
-The phase and the gate cannot disagree: a checkpoint is open exactly while the gate is
+The phase and the part cannot disagree: a checkpoint is open exactly while the part is
 closed, and everything that lives as long as a checkpoint is kept inside it. Only a
 participant that waits for a restore is closed without one.
 """
@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, Self, TypeAlias
+from typing import Final, Generic, Self, TypeAlias
 
 import attrs
 
@@ -20,19 +20,15 @@ from ipistate.errors import SchemaError, preview
 from ipistate.kernel import JsonObject
 from ipistate.protocol.episode import SAFE_NAME
 from ipistate.protocol.events import ControlCalled
-from ipistate.protocol.gate import Gate
 from ipistate.protocol.operations import (
     CommitBody,
     ControlBody,
     RestoreBody,
     RetireBody,
 )
-from ipistate.protocol.records import KIND, Manifest, SessionRecord
+from ipistate.protocol.parts.part import P, Selection
+from ipistate.protocol.records import CheckpointRecord, Manifest, Restorable
 
-
-MODE: Final = "exported"
-VERIFY: Final = "wait"
-"""A verify ends its session, so a checkpoint must not let it run twice."""
 
 DEFAULT_LEASE_GRACE: Final = 600.0
 
@@ -67,8 +63,6 @@ class Settings:
     lease_grace_seconds: float = attrs.field(
         default=DEFAULT_LEASE_GRACE, validator=_check_grace
     )
-    exports_scope_only: bool = False
-    """A commit leaves out live sessions whose episodes its scope does not name."""
 
 
 @attrs.frozen
@@ -113,10 +107,10 @@ class Cut:
     """The one export of a checkpoint, and the writing of exactly that."""
 
     arguments: Arguments
-    sessions: tuple[str, ...]
+    selection: Selection
     number: int
     """Of the export, then of the write that runs or ran last."""
-    records: tuple[SessionRecord, ...] | None = None
+    records: tuple[CheckpointRecord, ...] | None = None
     """None until the states have been handed over."""
     is_writing: bool = False
     manifest: Manifest | None = None
@@ -157,11 +151,16 @@ class Committing:
 
 @attrs.frozen
 class Restoring:
-    """A restore that holds the lock while its directory is read."""
+    """A restore that holds the lock while its directory is read, and installed.
 
-    call: int
+    ``call`` is None if nobody waits for it any more, but it still installs.
+    """
+
+    call: int | None
     body: RestoreBody
     read: int
+    found: Restorable[CheckpointRecord] | None = None
+    """What is being installed."""
 
 
 @attrs.frozen
@@ -229,56 +228,49 @@ class ControlState:
 
 
 @attrs.frozen
-class ParticipantState:
+class ParticipantState(Generic[P]):
     """One server's participant in checkpoints."""
 
     settings: Settings
-    gate: Gate = attrs.Factory(Gate)
+    part: P
     control: ControlState = attrs.Factory(ControlState)
-
-    @classmethod
-    def awaiting_restore(cls, settings: Settings) -> Self:
-        """Return a fresh participant that lets nobody in before a restore's resume."""
-        return cls(settings, Gate(is_open=False), ControlState(awaiting=()))
 
     @property
     def phase(self) -> Phase:
         """The phase that replies show."""
         return Phase.IDLE if self.control.open is None else self.control.open.phase
 
-    def with_control(self, control: ControlState) -> ParticipantState:
+    def with_control(self, control: ControlState) -> Self:
         """Return the participant with another control part."""
-        return ParticipantState(self.settings, self.gate, control)
+        return type(self)(self.settings, self.part, control)
 
-    def opening(self, checkpoint: Checkpoint) -> ParticipantState:
+    def opening(self, checkpoint: Checkpoint) -> Self:
         """Return the participant with this checkpoint, or this state of it, open."""
         return self.with_control(attrs.evolve(self.control, open=checkpoint))
 
-    def held_by(self, holder: Holder | None) -> ParticipantState:
+    def held_by(self, holder: Holder | None) -> Self:
         """Return the participant with the lock taken, or with None released."""
         return self.with_control(attrs.evolve(self.control, holder=holder))
 
 
-def participant_status(participant: ParticipantState) -> JsonObject:
+def participant_status(participant: ParticipantState[P]) -> JsonObject:
     """Describe the participant, at any time (docs/reference/control-plane.md, section 2.8)."""
-    checkpoint, bindings = participant.control.open, participant.gate.bindings
+    checkpoint, part = participant.control.open, participant.part
     # Only then, so that other replies keep their bytes.
     waits = checkpoint is None and participant.control.awaiting is not None
     awaited = {"awaiting_restore": True} if waits else {}
     return JsonObject(
         {
-            "kind": KIND,
+            "kind": part.kind,
             "instance": participant.settings.instance,
             "phase": participant.phase.value,
             "checkpoint_id": None if checkpoint is None else checkpoint.id,
             "lease_expires_at": (
                 None if checkpoint is None else checkpoint.lease_expires_at
             ),
-            "retired_rollouts": len(bindings.retired.marks),
-            "report": participant.gate.report().to_document(),
-            "mode": MODE,
-            "verify": VERIFY,
-            "retired_sessions": len(bindings.retired.sessions),
+            "retired_rollouts": len(part.retired.marks),
+            "report": part.report().to_document(),
+            **part.status(),
             **awaited,
         }
     )

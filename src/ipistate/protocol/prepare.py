@@ -17,15 +17,15 @@ from ipistate.protocol.participant import Checkpoint, ParticipantState, Phase
 
 if TYPE_CHECKING:
     from ipistate.protocol.events import ControlCalled
-    from ipistate.protocol.gate import Emit
+    from ipistate.protocol.parts.part import Emit, P
 
 _ALLOWED: Final = frozenset({Phase.IDLE, Phase.PREPARING})
 
 
 def begin(
-    participant: ParticipantState, called: ControlCalled, emit: Emit
-) -> ParticipantState:
-    """Close the gate and wait; ``settle`` answers, at once if it can."""
+    participant: ParticipantState[P], called: ControlCalled, now: float, emit: Emit
+) -> ParticipantState[P]:
+    """Close admission and wait; ``settle`` answers, at once if it can."""
     if is_answered(participant, called, _ALLOWED, emit):
         return participant
     if participant.control.awaiting is not None:
@@ -42,16 +42,19 @@ def begin(
     )
     # The gate closes before anything is counted: what arrives from now on waits, so
     # the number of requests in flight can only fall.
-    return attrs.evolve(participant, gate=participant.gate.close(), control=control)
+    part = participant.part.close(now, emit)
+    return attrs.evolve(participant, part=part, control=control)
 
 
-def settle(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
+def settle(
+    participant: ParticipantState[P], now: float, emit: Emit
+) -> ParticipantState[P]:
     """Answer the prepares that are done, overtaken or out of time."""
     control = participant.control
     if not control.prepares:
         return participant
     opened = control.open
-    if opened is not None and participant.gate.report().ready:
+    if opened is not None and participant.part.report().ready:
         body = control.prepares[0].body
         document = _document(participant, Phase.PREPARED)
         opened = completed(opened, Phase.PREPARED, body, document)
@@ -59,7 +62,9 @@ def settle(participant: ParticipantState, now: float, emit: Emit) -> Participant
     return _answer(participant, now, emit)
 
 
-def _answer(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
+def _answer(
+    participant: ParticipantState[P], now: float, emit: Emit
+) -> ParticipantState[P]:
     control, phase = participant.control, participant.phase
     waiting: list[ControlCalled] = []
     for called in control.prepares:
@@ -72,12 +77,14 @@ def _answer(participant: ParticipantState, now: float, emit: Emit) -> Participan
     return participant.with_control(attrs.evolve(control, prepares=tuple(waiting)))
 
 
-def _document(participant: ParticipantState, phase: Phase) -> JsonObject:
-    report = participant.gate.report().to_document()
+def _document(participant: ParticipantState[P], phase: Phase) -> JsonObject:
+    report = participant.part.report().to_document()
     return JsonObject({"phase": phase.value, "report": report})
 
 
-def drop(participant: ParticipantState, call: int, emit: Emit) -> ParticipantState:
+def drop(
+    participant: ParticipantState[P], call: int, now: float, emit: Emit
+) -> ParticipantState[P]:
     """Reopen if the caller of a waiting prepare goes away."""
     control = participant.control
     rest = tuple(called for called in control.prepares if called.call != call)
@@ -85,4 +92,5 @@ def drop(participant: ParticipantState, call: int, emit: Emit) -> ParticipantSta
         return participant
     # Nothing has been promised yet, so the id is not fenced and a retry may use it.
     control = attrs.evolve(control, open=None, prepares=rest)
-    return attrs.evolve(participant, gate=participant.gate.open(emit), control=control)
+    part = participant.part.open(now, emit)
+    return attrs.evolve(participant, part=part, control=control)

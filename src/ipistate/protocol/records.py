@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import attrs
 
@@ -24,10 +24,11 @@ from ipistate.kernel import (
     structure,
 )
 from ipistate.protocol.episode import EpisodeId, check_session_id
+from ipistate.sessions import SharingCodec
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from ipistate.kernel import Adopt
     from ipistate.sessions import StateCodec
@@ -44,6 +45,43 @@ _ENVELOPE: Final = re.compile(
     rb'\{"episode_id": ?\{"rollout_id": ?"([A-Za-z0-9._-]+)", ?"attempt": ?(0|[1-9][0-9]{0,8})\}'
     rb', ?"session_id": ?"([!#-\[\]-~]{1,96})", ?"state": ?'
 )
+
+
+class CheckpointRecord(Protocol):
+    """One line of a checkpoint's records, of any kind."""
+
+    @property
+    def episode_id(self) -> EpisodeId:
+        """The episode that it continues."""
+        ...
+
+
+R = TypeVar("R", bound=CheckpointRecord)
+R_co = TypeVar("R_co", bound=CheckpointRecord, covariant=True)
+
+
+class RecordCodec(Protocol[R]):
+    """How a kind's records become lines, and are read again."""
+
+    kind: ClassVar[str]
+
+    def lines(self, records: Iterable[R]) -> Iterator[bytes]:
+        """Write one line for each record, newline included."""
+        ...
+
+    def reader(
+        self, scope: Collection[EpisodeId] | None
+    ) -> Callable[[bytes], R | None]:
+        """Return what reads the lines of one checkpoint, each once.
+
+        It gives None for a line whose episode is valid but not in the scope, and raises
+        a ``DecodeError`` or a ``SchemaError`` for one that is no record.
+        """
+        ...
+
+    def key(self, record: R) -> str:
+        """Return what no two records of a checkpoint have in common."""
+        ...
 
 
 @attrs.frozen
@@ -77,11 +115,11 @@ class Manifest:
 
 
 @attrs.frozen
-class Restorable:
+class Restorable(Generic[R_co]):
     """What reading a checkpoint directory gives."""
 
     manifest: Manifest
-    records: tuple[SessionRecord, ...]
+    records: tuple[R_co, ...]
 
 
 class EncodedStates:
@@ -126,6 +164,35 @@ class EncodedStates:
                 kept[id(record.state)] = record.state, text
                 size += len(text)
             yield line
+
+
+class SessionRecords:
+    """The records of a resources server, whose states a ``StateCodec`` knows."""
+
+    kind: ClassVar[str] = KIND
+
+    def __init__(self, codec: StateCodec[Any]) -> None:
+        self._codec = codec
+        self._encoded = EncodedStates(codec)
+
+    def lines(self, records: Iterable[SessionRecord]) -> Iterator[bytes]:
+        """Write one line for each record, as ``EncodedStates`` does.
+
+        Raises:
+            EncodeError: A state cannot be written.
+        """
+        return self._encoded.lines(records)
+
+    def reader(
+        self, scope: Collection[EpisodeId] | None
+    ) -> Callable[[bytes], SessionRecord | None]:
+        """Return what reads lines; equal worlds in them become one."""
+        codec = SharingCodec(self._codec)
+        return lambda line: read_record(line, codec, scope)
+
+    def key(self, record: SessionRecord) -> str:
+        """Return the id of the session."""
+        return record.session_id
 
 
 def record_line(record: SessionRecord, state: bytes) -> bytes:

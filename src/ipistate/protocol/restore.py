@@ -11,7 +11,7 @@ import attrs
 
 from ipistate.errors import CheckpointError
 from ipistate.kernel import JsonObject
-from ipistate.protocol.actions import Install, Read, Reply
+from ipistate.protocol.actions import Read, Reply
 from ipistate.protocol.fencing import (
     completed,
     is_answered,
@@ -29,13 +29,13 @@ from ipistate.protocol.participant import (
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ipistate.protocol.episode import EpisodeId
-    from ipistate.protocol.events import ControlCalled, ReadEnded
-    from ipistate.protocol.gate import Emit
+    from ipistate.protocol.events import ControlCalled, Installed, ReadEnded
     from ipistate.protocol.operations import RestoreBody
-    from ipistate.protocol.records import Restorable
+    from ipistate.protocol.parts.part import Emit, P
+    from ipistate.protocol.records import CheckpointRecord, Restorable
 
 _ALLOWED: Final = frozenset({Phase.IDLE})
 
@@ -44,12 +44,12 @@ NAMED: Final = 10
 
 
 def begin(
-    participant: ParticipantState,
+    participant: ParticipantState[P],
     called: ControlCalled,
     body: RestoreBody,
     now: float,
     emit: Emit,
-) -> ParticipantState:
+) -> ParticipantState[P]:
     """Start to read the directory; requests are served meanwhile."""
     if is_answered(participant, called, _ALLOWED, emit):
         return participant
@@ -63,7 +63,7 @@ def begin(
     return participant.with_control(control)
 
 
-def _tried(participant: ParticipantState, checkpoint_id: str) -> ParticipantState:
+def _tried(participant: ParticipantState[P], checkpoint_id: str) -> ParticipantState[P]:
     # If it fails, its controller resumes all the same, and starts its rollouts over.
     control = participant.control
     if control.awaiting is None:
@@ -73,29 +73,37 @@ def _tried(participant: ParticipantState, checkpoint_id: str) -> ParticipantStat
 
 
 def read_ended(
-    participant: ParticipantState, event: ReadEnded, emit: Emit
-) -> ParticipantState:
+    participant: ParticipantState[P], event: ReadEnded, emit: Emit
+) -> ParticipantState[P]:
     """Install what was read, or leave everything as it was."""
     holder, outcome = participant.control.holder, event.outcome
     if not isinstance(holder, Restoring) or holder.read != event.read:
         return participant
     participant = participant.held_by(None)
     if isinstance(outcome, CheckpointError):
-        refuse(holder.call, outcome.code, outcome.message, emit)
+        _refuse(holder, outcome.code, outcome.message, emit)
         return participant
     # Asked only now: requests were served while the directory was read.
-    if not participant.gate.is_fresh:
-        detail = "only a process without sessions and requests in flight can restore"
-        refuse(holder.call, "checkpoint_error", detail, emit)
+    objection = participant.part.objection()
+    if objection is not None:
+        _refuse(holder, "checkpoint_error", objection, emit)
         return participant
-    # Each under its next attempt: what the interrupted one may still send is refused.
-    episodes = {one.session_id: one.episode_id.next_attempt for one in outcome.records}
-    covers = participant.gate.bindings.retired.covers
-    retired = {one.capture_key for one in episodes.values() if covers(one)}
+    covers = participant.part.retired.covers
+    retired = {one.capture_key for one in _episodes(outcome) if covers(one)}
     if retired:
-        refuse(holder.call, "stale_attempt", _retired(sorted(retired)), emit)
+        _refuse(holder, "stale_attempt", _retired(sorted(retired)), emit)
         return participant
-    return _install(participant, holder, outcome, episodes, emit)
+    return _install(participant, holder, outcome, emit)
+
+
+def _refuse(holder: Restoring, code: str, detail: str, emit: Emit) -> None:
+    if holder.call is not None:
+        refuse(holder.call, code, detail, emit)
+
+
+def _episodes(found: Restorable[CheckpointRecord]) -> list[EpisodeId]:
+    # Each under its next attempt: what the interrupted one may still send is refused.
+    return [record.episode_id.next_attempt for record in found.records]
 
 
 def _retired(keys: Sequence[str]) -> str:
@@ -108,23 +116,55 @@ def _retired(keys: Sequence[str]) -> str:
 
 
 def _install(
-    participant: ParticipantState,
+    participant: ParticipantState[P],
     holder: Restoring,
-    found: Restorable,
-    episodes: Mapping[str, EpisodeId],
+    found: Restorable[CheckpointRecord],
     emit: Emit,
-) -> ParticipantState:
-    body = holder.body
-    emit(Install({record.session_id: record.state for record in found.records}))
-    document = _document(found.manifest.checkpoint_id, episodes.values())
-    emit(Reply(holder.call, 200, document))
+) -> ParticipantState[P]:
+    # Admission closes with the installation and stays closed until the resume, so that
+    # no agent continues before all participants have been restored.
+    scope = holder.body.episode_ids
+    part = participant.part.install(found.records, scope, holder.read, emit)
+    participant = attrs.evolve(participant, part=part)
+    if part.is_installing:
+        return participant.held_by(attrs.evolve(holder, found=found))
+    return _restored(participant, holder, found, emit)
+
+
+def installed(
+    participant: ParticipantState[P], event: Installed, now: float, emit: Emit
+) -> ParticipantState[P]:
+    """Finish the restore, or leave everything as it was."""
+    holder, problem = participant.control.holder, event.problem
+    if not isinstance(holder, Restoring) or holder.found is None:
+        return participant
+    if holder.read != event.read:
+        return participant
+    if problem is None and holder.call is None:
+        # Its caller was told that it failed, or left; nothing would ever resume it.
+        detail = "nobody waits for this restore any more"
+        problem = CheckpointError("deadline_exceeded", detail)
+    part = participant.part.installed(problem, now, emit)
+    participant = attrs.evolve(participant, part=part).held_by(None)
+    if problem is None:
+        return _restored(participant, holder, holder.found, emit)
+    _refuse(holder, problem.code, problem.message, emit)
+    return participant
+
+
+def _restored(
+    participant: ParticipantState[P],
+    holder: Restoring,
+    found: Restorable[CheckpointRecord],
+    emit: Emit,
+) -> ParticipantState[P]:
+    body, source = holder.body, found.manifest.checkpoint_id
+    document = _document(source, _episodes(found))
+    if holder.call is not None:
+        emit(Reply(holder.call, 200, document))
     opened = Checkpoint(id=body.checkpoint_id, phase=Phase.RESTORED)
     opened = renewed(opened, body, participant.settings)
-    opened = completed(opened, Phase.RESTORED, body, document)
-    # The gate closes with the installation and stays closed until the resume, so that
-    # no agent continues before all participants have been restored.
-    gate = participant.gate.install(episodes)
-    return attrs.evolve(participant.opening(opened), gate=gate)
+    return participant.opening(completed(opened, Phase.RESTORED, body, document))
 
 
 def _document(source: str, episodes: Iterable[EpisodeId]) -> JsonObject:

@@ -23,63 +23,72 @@ from ipistate.protocol.participant import (
 
 if TYPE_CHECKING:
     from ipistate.protocol.events import WriteStopped
-    from ipistate.protocol.gate import Emit
     from ipistate.protocol.operations import ResumeBody
     from ipistate.protocol.participant import Holder
+    from ipistate.protocol.parts.part import Emit, P
 
 REOPEN_WAIT: Final = 30.0
 """How long an expired lease waits for a deletion, and then before it tries again."""
 
 
 def begin(
-    participant: ParticipantState, call: int, body: ResumeBody, now: float, emit: Emit
-) -> ParticipantState:
+    participant: ParticipantState[P],
+    call: int,
+    body: ResumeBody,
+    now: float,
+    emit: Emit,
+) -> ParticipantState[P]:
     """Resume the open checkpoint, or fence an id that is not open (any more)."""
     control, wanted = participant.control, body.checkpoint_id
     if wanted in control.resumed:
         emit(_reply(call, is_repeated=True))
         return participant
     if control.open is None:
-        return _fence(participant, call, wanted, emit)
+        return _fence(participant, call, wanted, now, emit)
     if control.open.id != wanted:
         detail = f"checkpoint {control.open.id} is open"
         refuse(call, "checkpoint_conflict", detail, emit)
         return participant
-    participant = _start(participant, control.open, call, body.deadline_ts, emit)
+    participant = _start(
+        participant, control.open, Draining(call, body.deadline_ts), now, emit
+    )
     return time_out(participant, now, emit)
 
 
 def _fence(
-    participant: ParticipantState, call: int, wanted: str, emit: Emit
-) -> ParticipantState:
+    participant: ParticipantState[P], call: int, wanted: str, now: float, emit: Emit
+) -> ParticipantState[P]:
     # Also an id that was never open is fenced: its prepare may still be on the way.
-    control, gate = participant.control, participant.gate
+    control, part = participant.control, participant.part
     awaiting, is_tried = control.awaiting, wanted in (control.awaiting or ())
     if is_tried:
         # Any other resume is for a process that is gone.
-        awaiting, gate = None, gate.open(emit)
+        awaiting, part = None, part.open(now, emit)
     emit(_reply(call, is_repeated=not is_tried))
     resumed = remembered(control.resumed, wanted)
     control = attrs.evolve(control, resumed=resumed, awaiting=awaiting)
-    return attrs.evolve(participant, gate=gate, control=control)
+    return attrs.evolve(participant, part=part, control=control)
 
 
-def expire(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
+def expire(
+    participant: ParticipantState[P], now: float, emit: Emit
+) -> ParticipantState[P]:
     """Do the same for a checkpoint whose lease has run out."""
     opened = participant.control.open
     if opened is None or now < opened.expires_at:
         return participant
-    return _start(participant, opened, None, now + REOPEN_WAIT, emit)
+    drain = Draining(None, now + REOPEN_WAIT)
+    return _start(participant, opened, drain, now, emit)
 
 
 def _start(
-    participant: ParticipantState,
+    participant: ParticipantState[P],
     opened: Checkpoint,
-    call: int | None,
-    until: float,
+    drain: Draining,
+    now: float,
     emit: Emit,
-) -> ParticipantState:
-    # A write must have stopped before the gate opens: a manifest that appeared later
+) -> ParticipantState[P]:
+    # A write must have stopped before admission opens: a manifest that appeared later
     # would be a checkpoint of a past that its coordinator has given up. A deletion must
     # be over: under the same names new sessions may be seeded, and it would take them.
     # It begins when the write is over, so there is never both to wait for.
@@ -87,35 +96,39 @@ def _start(
     holder: Holder
     if cut is not None and cut.is_writing:
         emit(StopWrite(cut.number))
-        holder = Stopping(call, cut.number)
+        holder = Stopping(drain.call, cut.number)
     elif opened.is_deleting:
-        holder = Draining(call, until)
+        holder = drain
     else:
-        return _finish(participant, opened, call, emit)
+        return _finish(participant, opened, drain.call, now, emit)
     return participant.held_by(holder)
 
 
 def write_stopped(
-    participant: ParticipantState, event: WriteStopped, emit: Emit
-) -> ParticipantState:
+    participant: ParticipantState[P], event: WriteStopped, now: float, emit: Emit
+) -> ParticipantState[P]:
     """Go on with the resume: from now on no manifest can appear."""
     holder, opened = participant.control.holder, participant.control.open
     if not isinstance(holder, Stopping) or opened is None:
         return participant
     if holder.write != event.write:
         return participant
-    return _finish(participant, opened, holder.call, emit)
+    return _finish(participant, opened, holder.call, now, emit)
 
 
-def settle(participant: ParticipantState, emit: Emit) -> ParticipantState:
+def settle(
+    participant: ParticipantState[P], now: float, emit: Emit
+) -> ParticipantState[P]:
     """Go on with a resume that waits for the commit's deletion, if that is over."""
     holder, opened = participant.control.holder, participant.control.open
     if not isinstance(holder, Draining) or opened is None or opened.is_deleting:
         return participant
-    return _finish(participant, opened, holder.call, emit)
+    return _finish(participant, opened, holder.call, now, emit)
 
 
-def time_out(participant: ParticipantState, now: float, emit: Emit) -> ParticipantState:
+def time_out(
+    participant: ParticipantState[P], now: float, emit: Emit
+) -> ParticipantState[P]:
     """Give up waiting for a deletion; the participant stays closed.
 
     After an expired lease the lock is free for a while, so that a controller can get
@@ -135,9 +148,13 @@ def time_out(participant: ParticipantState, now: float, emit: Emit) -> Participa
 
 
 def _finish(
-    participant: ParticipantState, opened: Checkpoint, call: int | None, emit: Emit
-) -> ParticipantState:
-    gate = participant.gate.open(emit)
+    participant: ParticipantState[P],
+    opened: Checkpoint,
+    call: int | None,
+    now: float,
+    emit: Emit,
+) -> ParticipantState[P]:
+    part = participant.part.open(now, emit)
     if call is not None:
         emit(_reply(call, is_repeated=False))
     control = attrs.evolve(
@@ -147,7 +164,7 @@ def _finish(
         awaiting=None,
         resumed=remembered(participant.control.resumed, opened.id),
     )
-    return attrs.evolve(participant, gate=gate, control=control)
+    return attrs.evolve(participant, part=part, control=control)
 
 
 def _reply(call: int, *, is_repeated: bool) -> Reply:

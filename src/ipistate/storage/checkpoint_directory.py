@@ -14,7 +14,7 @@ import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import attrs
 
@@ -23,14 +23,15 @@ from ipistate.kernel import decode
 from ipistate.protocol import (
     KIND,
     SAFE_NAME,
+    CheckpointRecord,
     EpisodeId,
     Manifest,
+    RecordCodec,
     Restorable,
     SessionRecord,
+    SessionRecords,
     read_manifest,
-    read_record,
 )
-from ipistate.sessions import SharingCodec
 from ipistate.storage.atomic_file import sync_and_close, sync_directory
 
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Iterator
 
     from ipistate.sessions import StateCodec
+
+R = TypeVar("R", bound=CheckpointRecord)
 
 GYM: Final = "gym"
 """The directory below which every participant has its own, by kind and name."""
@@ -176,7 +179,13 @@ class CheckpointDirectory:
 
     def read(
         self, codec: StateCodec[Any], scope: Collection[EpisodeId] | None = None
-    ) -> Restorable:
+    ) -> Restorable[SessionRecord]:
+        """Read a resources server's checkpoint, as ``read_records`` does."""
+        return self.read_records(SessionRecords(codec), scope)
+
+    def read_records(
+        self, codec: RecordCodec[R], scope: Collection[EpisodeId] | None = None
+    ) -> Restorable[R]:
         """Read a checkpoint, keeping the records of the scope (None keeps all).
 
         Every check of docs/reference/control-plane.md, section 4.6, is made on the
@@ -186,7 +195,7 @@ class CheckpointDirectory:
             CheckpointError: ``invalid_checkpoint_state``, naming file, line and check.
         """
         manifest = self.read_manifest()
-        reading = _Reading(manifest, codec, None if scope is None else frozenset(scope))
+        reading = _Reading(manifest, codec, scope)
         with _as_refusal(manifest.records_file):
             with _opened(self._file(manifest.records_file)) as file:
                 for line in _lines(file):
@@ -194,21 +203,21 @@ class CheckpointDirectory:
             return Restorable(manifest, reading.finish())
 
 
-class _Reading:
+class _Reading(Generic[R]):
     """The records of a file while it streams by."""
 
     def __init__(
         self,
         manifest: Manifest,
-        codec: StateCodec[Any],
-        scope: frozenset[EpisodeId] | None,
+        codec: RecordCodec[R],
+        scope: Collection[EpisodeId] | None,
     ) -> None:
         self._manifest = manifest
-        self._codec = SharingCodec(codec)
-        self._scope = scope
+        self._codec = codec
+        self._read = codec.reader(None if scope is None else frozenset(scope))
         self._digest = hashlib.sha256()
         self._count = 0
-        self._kept: dict[str, SessionRecord] = {}
+        self._kept: dict[str, R] = {}
         self._fault: str | None = None
 
     def take(self, line: bytes) -> None:
@@ -217,19 +226,19 @@ class _Reading:
         if self._fault is None:
             # A fault in one line may be damage; only the digest of all can tell.
             try:
-                self._keep(read_record(line, self._codec, self._scope))
+                self._keep(self._read(line))
             except IpiStateError as error:
                 self._fault = f"line {self._count}: {error}"
 
-    def _keep(self, record: SessionRecord | None) -> None:
+    def _keep(self, record: R | None) -> None:
         if record is None:
             return
-        if record.session_id in self._kept:
-            shown = preview(record.session_id)
-            raise _invalid(f"session {shown} stands there more than once")
-        self._kept[record.session_id] = record
+        key = self._codec.key(record)
+        if key in self._kept:
+            raise _invalid(f"session {preview(key)} stands there more than once")
+        self._kept[key] = record
 
-    def finish(self) -> tuple[SessionRecord, ...]:
+    def finish(self) -> tuple[R, ...]:
         name, manifest = self._manifest.records_file, self._manifest
         faults = [] if self._fault is None else [self._fault]
         if self._digest.hexdigest() != manifest.records_sha256:

@@ -133,7 +133,10 @@ class ComparedParticipant:
 
 
 def compare_participants(
-    kind: str, instance: str, before: Restorable | None, after: Restorable | None
+    kind: str,
+    instance: str,
+    before: Restorable[SessionRecord] | None,
+    after: Restorable[SessionRecord] | None,
 ) -> ComparedParticipant:
     """Compare the sessions of a participant by their ids, those of A first."""
     olds, news = _records(before), _records(after)
@@ -150,7 +153,7 @@ def compare_participants(
     )
 
 
-def _records(part: Restorable | None) -> Mapping[str, SessionRecord]:
+def _records(part: Restorable[SessionRecord] | None) -> Mapping[str, SessionRecord]:
     return {} if part is None else {one.session_id: one for one in part.records}
 
 
@@ -184,7 +187,7 @@ class MigratingParticipant:
     """A participant's part of a checkpoint, read in whole before anything is written."""
 
     directory: CheckpointDirectory
-    read: Restorable | None
+    read: Restorable[SessionRecord] | None
     """None if it is of another kind, and only its manifest was looked at."""
 
     @classmethod

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from session_records import sessions_of
+
 from ipistate.errors import CheckpointError
 from ipistate.protocol.records import Manifest, Restorable, SessionRecord
 
@@ -30,7 +32,9 @@ def refused(message: str) -> CheckpointError:
 
 def manifest_of(action: Write) -> Manifest:
     """Make the manifest that a write publishes."""
-    text = repr([(r.session_id, r.episode_id, r.state) for r in action.records])
+    text = repr(
+        [(r.session_id, r.episode_id, r.state) for r in sessions_of(action.records)]
+    )
     digest = sha256(text.encode()).hexdigest()
     return Manifest(
         kind="resources",
@@ -64,7 +68,7 @@ class Directory:
     def _needed(self) -> set[str]:
         return set() if self.manifest is None else {self.manifest.records_file}
 
-    def read(self, scope: tuple[EpisodeId, ...]) -> Restorable:
+    def read(self, scope: tuple[EpisodeId, ...]) -> Restorable[SessionRecord]:
         """Return the records of a scope, as a reader finds them."""
         if self.manifest is None:
             raise refused("no checkpoint here")
@@ -128,7 +132,9 @@ class Disk:
         for directory in self.directories.values():
             directory.lose_power(is_lost)
 
-    def read(self, name: str, scope: tuple[EpisodeId, ...]) -> Restorable:
+    def read(
+        self, name: str, scope: tuple[EpisodeId, ...]
+    ) -> Restorable[SessionRecord]:
         """Return the records of a scope."""
         if name not in self.directories:
             raise refused("no such directory")
@@ -151,7 +157,7 @@ class Disk:
             failing = yield "records"
             with flag.publishing():
                 _fail_if(failing)
-                directory.files[manifest.records_file] = action.records
+                directory.files[manifest.records_file] = sessions_of(action.records)
                 directory.unsynced.add(manifest.records_file)
                 directory.temporary.discard(action.write)
                 _fail_if((yield "synced"))

@@ -32,7 +32,7 @@ def end(sim: Simulation) -> None:
     if sim.process is None:
         sim.start()
     _free_retired(sim)
-    tracked = dict(sim.alive.participant.gate.sessions)
+    tracked = dict(sim.alive.participant.part.sessions)
     worlds = {s: sim.alive.worlds[s] for s in tracked if s in sim.alive.worlds}
     _checkpoint(sim)
     sim.crash("at the end")
@@ -72,7 +72,7 @@ def _must(
 
 
 def _free_retired(sim: Simulation) -> None:
-    bindings = sim.alive.participant.gate.bindings
+    bindings = sim.alive.participant.part.bindings
     if bindings.leaving:
         episodes = tuple(bindings.sessions[s] for s in sorted(bindings.leaving))
         _must(sim, RetireBody, "last-retire", episode_ids=episodes)

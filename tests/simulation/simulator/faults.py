@@ -13,14 +13,12 @@ import attrs
 from ipistate.protocol import (
     control,
     fencing,
-    gate,
     prepare,
     restore,
     resume,
     retire,
-    retired_attempts,
-    session_registry,
 )
+from ipistate.protocol.parts import resources, retired_attempts, session_registry
 
 
 _HEAD = "from __future__ import annotations\n"
@@ -74,7 +72,7 @@ class Fault:
 
 FAULTS = {
     "prepare leaves the gate open": Fault(
-        prepare, "begin", "participant.gate.close()", "participant.gate"
+        prepare, "begin", "participant.part.close(now, emit)", "participant.part"
     ),
     "the fence is forgotten": Fault(
         fencing, "remembered", "(*resumed, checkpoint_id)[-REMEMBERED_IDS:]", "resumed"
@@ -89,19 +87,25 @@ FAULTS = {
         retired_attempts, "is_among", "<=", "<"
     ),
     "ready while requests run": Fault(
-        gate.Readiness, "ready", "not self.inflight and ", ""
+        resources.ResourcesPart, "report", "not inflight and ", ""
     ),
     "who left while waiting is still let in": Fault(
-        gate.Gate, "end", "self.waiting.removed(event.request)", "self.waiting"
+        resources.ResourcesPart,
+        "end",
+        "self.waiting.removed(event.request)",
+        "self.waiting",
     ),
     "who leaves after an overdue lease is let in": Fault(
-        control, "_leaves", "event.request in participant.gate.waiting", "False"
+        control, "_leaves", "participant.part.leaves(event)", "False"
     ),
     "a used process is restored into": Fault(
-        restore, "read_ended", "not participant.gate.is_fresh", "False"
+        restore, "read_ended", "objection is not None", "False"
     ),
     "a restore keeps the attempt": Fault(
-        restore, "read_ended", "one.episode_id.next_attempt", "one.episode_id"
+        resources.ResourcesPart,
+        "install",
+        "one.episode_id.next_attempt",
+        "one.episode_id",
     ),
     "the lease never runs out": Fault(
         resume, "expire", "now < opened.expires_at", "True"
@@ -122,16 +126,13 @@ FAULTS = {
         fencing, "is_answered", "recorded is not None", "False"
     ),
     "a session is freed while it is used": Fault(
-        retire, "_free", "participant.gate.busy()", "()"
+        resources.ResourcesPart, "freeing", "self.busy()", "()"
     ),
     "a retire does not wait for seeds": Fault(
-        retire, "settle", "gate.is_seeding(attempts)", "False"
+        resources.ResourcesPart, "leaving", "is_seeding or ", ""
     ),
     "forgotten before it is freed": Fault(
-        retire,
-        "forget",
-        "gate.bindings.leaving_of(attempts) or gate.is_seeding(attempts)",
-        "False",
+        retire, "forget", "part.leaving(attempts)", "False"
     ),
     "a lease shrinks": Fault(
         fencing, "renewed", "max(checkpoint.lease_expires_at, until)", "until"
@@ -143,20 +144,25 @@ FAULTS = {
         "",
     ),
     "a fork is not bound": Fault(
-        gate.Gate, "make", "self.bindings.bound(event.sessions)", "self.bindings"
+        resources.ResourcesPart,
+        "make",
+        "self.bindings.bound(event.sessions)",
+        "self.bindings",
     ),
     "a fork of a retired attempt": Fault(
-        gate.Gate,
+        resources.ResourcesPart,
         "make",
         "map(self.bindings.retired.covers, event.sessions.values())",
         "()",
     ),
-    "swept while it is used": Fault(gate.Gate, "sweep", "self.busy() | ", ""),
+    "swept while it is used": Fault(
+        resources.ResourcesPart, "sweep", "self.busy() | ", ""
+    ),
     "swept while it is freed": Fault(
-        gate.Gate, "sweep", " | self.bindings.leaving.keys()", ""
+        resources.ResourcesPart, "sweep", " | self.bindings.leaving.keys()", ""
     ),
     "swept during a checkpoint": Fault(
-        gate.Gate, "sweep", "not self.is_open or not idle", "not idle"
+        resources.ResourcesPart, "sweep", "not self.is_open or not idle", "not idle"
     ),
     "deadlines are not kept": Fault(
         control, "_time_out", "now < holder.body.deadline_ts", "True"

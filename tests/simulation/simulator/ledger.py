@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from session_records import sessions_of
+
 from ipistate.protocol.actions import STATUS_OF, Read, Reply, Write
 from ipistate.protocol.operations import (
     Call,
@@ -24,13 +26,13 @@ from ipistate.protocol.operations import (
     ResumeBody,
     RetireBody,
 )
-from ipistate.protocol.participant import ParticipantState, Phase
+from ipistate.protocol.participant import Phase
 
 
 if TYPE_CHECKING:
     from ipistate.kernel.values import JsonObject
+    from ipistate.protocol import ResourcesPart, ResourcesState
     from ipistate.protocol.episode import EpisodeId
-    from ipistate.protocol.gate import Gate
     from simulator.process import Process, Request
 
 
@@ -62,7 +64,7 @@ def arguments_of(body: Call) -> tuple[str | None, list[str] | None]:
     return getattr(body, "checkpoint_dir", None), keys
 
 
-def scope_of(participant: ParticipantState) -> tuple[str, ...] | None:
+def scope_of(participant: ResourcesState) -> tuple[str, ...] | None:
     """Return the scope of the open checkpoint's cut."""
     opened = participant.control.open
     assert opened is not None
@@ -233,11 +235,13 @@ class Ledger:
             if session not in self.logs:
                 self.bound.pop(session, None)
 
-    def writing(self, action: Write, participant: ParticipantState) -> None:
+    def writing(self, action: Write, participant: ResourcesState) -> None:
         """A write begins."""
         scope = scope_of(participant)
         self.scopes[action.write] = scope
-        found = {r.session_id: (r.episode_id, r.state) for r in action.records}
+        found = {
+            r.session_id: (r.episode_id, r.state) for r in sessions_of(action.records)
+        }
         require(found == self.expected(scope), "a write does not hold what is live")
         require(action.checkpoint_id not in self.fenced, "a fenced checkpoint writes")
         self.tally["writes"] += 1
@@ -246,7 +250,9 @@ class Ledger:
         """A manifest appeared."""
         require(action.checkpoint_id not in self.fenced, "a manifest after the resume")
         found = self.expected(self.scopes[action.write])
-        records = {r.session_id: (r.episode_id, r.state) for r in action.records}
+        records = {
+            r.session_id: (r.episode_id, r.state) for r in sessions_of(action.records)
+        }
         require(found == records, "a manifest does not stand for what is live")
         self.contents[action.directory] = records
         self._save(records, frozenset(self.unclaimed - records.keys()))
@@ -501,7 +507,7 @@ class Ledger:
     # -- what always holds
 
     def moved(
-        self, before: ParticipantState, after: ParticipantState, dropped: bool
+        self, before: ResourcesState, after: ResourcesState, dropped: bool
     ) -> None:
         """The machine took an event; a checkpoint that closed by itself is fenced."""
         old, new = before.control.open, after.control.open
@@ -519,7 +525,7 @@ class Ledger:
             self.tally["leases run out"] += closed not in self.fenced
             self._fence(closed)
 
-    def check(self, worlds: dict[str, tuple[int, ...]], gate: Gate) -> None:
+    def check(self, worlds: dict[str, tuple[int, ...]], gate: ResourcesPart) -> None:
         """Every effect is where it belongs, and every session is tracked."""
         require(not (self.deleting and gate.is_open), "reopened while it deletes")
         require(worlds == self.logs, "the worlds are not what was accepted")

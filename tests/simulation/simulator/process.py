@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ipistate.errors import CheckpointError
-from ipistate.protocol import ParticipantState, Settings, handle, participant_status
+from ipistate.protocol import (
+    ParticipantState,
+    ResourcesPart,
+    Settings,
+    handle,
+    participant_status,
+)
 from ipistate.protocol import actions as do
 from ipistate.protocol import events as on
 from ipistate.protocol.participant import Phase
@@ -24,7 +30,7 @@ from simulator.ledger import require
 if TYPE_CHECKING:
     from ipistate.protocol.episode import EpisodeId
     from ipistate.protocol.operations import Call
-    from ipistate.protocol.records import Manifest, Restorable
+    from ipistate.protocol.records import Manifest, Restorable, SessionRecord
     from simulator.simulation import Simulation
     from simulator.stage import Stage
 
@@ -70,14 +76,16 @@ class Process:
         """Start fresh."""
         self.world = world
         self.participant = ParticipantState(
-            Settings(instance="ipi", lease_grace_seconds=GRACE)
+            Settings(instance="ipi", lease_grace_seconds=GRACE), ResourcesPart()
         )
         self.worlds: dict[str, tuple[int, ...]] = {}
         self.waiting: dict[int, Request] = {}
         self.running: dict[int, Request] = {}
         self.calls: dict[int, Call] = {}
         self.flags: dict[int, StopFlag] = {}
-        self.found: tuple[do.Read, CheckpointError | Restorable] | None = None
+        self.found: (
+            tuple[do.Read, CheckpointError | Restorable[SessionRecord]] | None
+        ) = None
 
     @property
     def phase(self) -> Phase:
@@ -89,7 +97,7 @@ class Process:
     def arrive(self, request: Request) -> None:
         """Bring a request to the gate."""
         self.waiting[request.number] = request
-        closed = not self.participant.gate.is_open
+        closed = not self.participant.part.is_open
         expired = self.world.now >= self.participant.control.due
         self.feed(
             on.RequestArrived(
@@ -204,7 +212,7 @@ class Process:
             self._feed(answer)
 
     def _check(self) -> None:
-        gate, control = self.participant.gate, self.participant.control
+        gate, control = self.participant.part, self.participant.control
         document = participant_status(self.participant)
         require(
             gate.is_open == (self.phase is Phase.IDLE)
@@ -246,8 +254,8 @@ class Process:
         self.world.replied(action.call, action)
 
     def _export(self, action: do.Export, answers: list[Any]) -> None:
-        self.world.ledger.exporting(action.session_ids)
-        held = {s: self.worlds[s] for s in action.session_ids if s in self.worlds}
+        self.world.ledger.exporting(action.keys)
+        held = {s: self.worlds[s] for s in action.keys if s in self.worlds}
         answers.append(on.Exported(action.write, held))
 
     def _write(self, action: do.Write, _: list[Any]) -> None:
@@ -291,7 +299,7 @@ class Process:
         self.world.later("read", self._end_read, action)
 
     def _end_read(self, action: do.Read) -> None:
-        outcome: CheckpointError | Restorable
+        outcome: CheckpointError | Restorable[SessionRecord]
         try:
             if self.world.fails("read"):
                 outcome = CheckpointError("invalid_checkpoint_state", "bad sector")
@@ -302,7 +310,7 @@ class Process:
         self.world.later("read ended", self._hand_over, action, outcome)
 
     def _hand_over(
-        self, action: do.Read, outcome: CheckpointError | Restorable
+        self, action: do.Read, outcome: CheckpointError | Restorable[SessionRecord]
     ) -> None:
         self.found = action, outcome
         self.feed(on.ReadEnded(action.read, outcome))
@@ -313,7 +321,7 @@ class Process:
         self.worlds.update(states)
 
     def _free(self, action: do.Free, answers: list[Any]) -> None:
-        self.world.ledger.freeing(action.session_ids, self)
+        self.world.ledger.freeing(action.keys, self)
         if self.world.frees_at_once():
             self._drop_worlds(action)
             answers.append(on.Freed(action.removal))
@@ -325,9 +333,9 @@ class Process:
         self.feed(on.Freed(action.removal))
 
     def _drop_worlds(self, action: do.Free) -> None:
-        for session in action.session_ids:
+        for session in action.keys:
             self.worlds.pop(session, None)
-        self.world.ledger.freed(action.session_ids, self)
+        self.world.ledger.freed(action.keys, self)
 
     def _sweep(self, action: do.Sweep, _: list[Any]) -> None:
         self.world.ledger.sweeping(action.session_ids, self)

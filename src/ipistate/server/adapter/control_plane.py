@@ -19,7 +19,7 @@ from ipistate.protocol import (
 )
 from ipistate.server.adapter.token import authorized
 from ipistate.server.bodies import count_ids, json_object
-from ipistate.server.live.shell import code_of
+from ipistate.server.live.participant_shell import code_of
 from ipistate.server.replies import json_reply
 
 

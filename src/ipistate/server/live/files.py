@@ -11,14 +11,14 @@ import os
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
 import attrs
 
 from ipistate.errors import CheckpointError
 from ipistate.kernel import Environment
 from ipistate.protocol import (
-    EncodedStates,
+    CheckpointRecord,
     Event,
     Read,
     ReadEnded,
@@ -36,10 +36,11 @@ from ipistate.storage import CheckpointDirectory, StopFlag
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ipistate.protocol import Manifest, Restorable
+    from ipistate.protocol import Manifest, RecordCodec, Restorable
     from ipistate.server.operating.settings import ServerSettings
     from ipistate.sessions import StateCodec
 
+R = TypeVar("R", bound=CheckpointRecord)
 T = TypeVar("T")
 
 _SHOWN: Final = 200
@@ -89,12 +90,12 @@ class CarriedStates:
                 raise TypeError(f"not a session's state: {type(state).__name__}")
 
 
-class CheckpointFiles:
+class CheckpointFiles(Generic[R]):
     """Turns the machine's file actions into tasks for a thread.
 
     Args:
         instance: The participant's name in a checkpoint.
-        codec: How states become JSON.
+        records: How records become lines.
         root: What every directory must be under; None allows any.
         follow_links: Whether there may be symbolic links below the root.
         observer: Is told of seconds and bytes.
@@ -106,7 +107,7 @@ class CheckpointFiles:
     def __init__(
         self,
         instance: str,
-        codec: StateCodec[Any],
+        records: RecordCodec[R],
         root: Path | None,
         observer: Observer,
         *,
@@ -114,11 +115,15 @@ class CheckpointFiles:
     ) -> None:
         self._follow_links = follow_links
         self._instance = instance
-        self._codec = codec
+        self._records = records
         self._root = root
         self._observer = observer
-        self._encoded = EncodedStates(codec)
         self._stops: dict[int, StopFlag] = {}
+
+    @property
+    def has_root(self) -> bool:
+        """Whether every directory must be under a root."""
+        return self._root is not None
 
     def check(self, named: str) -> None:
         """Look whether a directory may be used; it blocks, as every look at files does.
@@ -160,7 +165,8 @@ class CheckpointFiles:
         began = perf_counter()
 
         def work() -> Manifest:
-            lines.of(self._encoded.lines(action.records))
+            records = cast("tuple[R, ...]", action.records)  # as its part makes them
+            lines.of(self._records.lines(records))
             directory = self._directory(action.directory)
             return directory.write(action.checkpoint_id, lines, stop)
 
@@ -178,9 +184,9 @@ class CheckpointFiles:
         self.read_bytes = 0
         began = perf_counter()
 
-        def work() -> Restorable:
+        def work() -> Restorable[R]:
             directory = self._directory(action.directory)
-            found = directory.read(self._codec, action.scope)
+            found = directory.read_records(self._records, action.scope)
             self.read_bytes = directory.records_size(found.manifest)
             return found
 
@@ -196,7 +202,7 @@ class CheckpointFiles:
         if root is not None:
             path = _below(root, path, follow)
         return CheckpointDirectory(
-            path, self._instance, within=root, follow_links=follow
+            path, self._instance, self._records.kind, within=root, follow_links=follow
         )
 
 

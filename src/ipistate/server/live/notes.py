@@ -12,7 +12,7 @@ from ipistate.protocol import Phase, Reply
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ipistate.protocol import Action, EpisodeId, ParticipantState
+    from ipistate.protocol import Action, EpisodeId, ResourcesState
 
 _log: Final = logging.getLogger("ipistate.server.shell")
 
@@ -21,8 +21,8 @@ _NAMED: Final = 20
 
 
 def note_phase(
-    before: ParticipantState,
-    after: ParticipantState,
+    before: ResourcesState,
+    after: ResourcesState,
     now: float,
     todo: tuple[Action, ...],
 ) -> None:

@@ -1,4 +1,4 @@
-"""The shell: performs what the control machine decides, and decides nothing itself."""
+"""The shell of a resources server: requests on their way, and their sessions."""
 
 from __future__ import annotations
 
@@ -6,48 +6,37 @@ import asyncio
 import logging
 import time
 
-from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ipistate.errors import CheckpointError
 from ipistate.protocol import (
-    STATUS_OF,
     Action,
     Admit,
-    CommitBody,
-    ControlCalled,
-    ControlDropped,
-    Event,
     Export,
     Exported,
     Free,
     Freed,
     IdleFound,
     Install,
-    ParticipantState,
-    Read,
+    PartAction,
     Refuse,
     Reply,
     RequestArrived,
     RequestEnded,
+    ResourcesState,
+    SessionRecords,
     SessionsMade,
-    SetTimer,
     Settings,
-    StopWrite,
     Sweep,
-    Tick,
-    Write,
     enter,
-    handle,
     leave,
     participant_status,
-    refusal,
+    resources_participant,
 )
 from ipistate.server.live.clock import LeaseClock
 from ipistate.server.live.files import CarriedStates, CheckpointFiles
 from ipistate.server.live.notes import note_leaked, note_phase
+from ipistate.server.live.participant_shell import ParticipantShell
 from ipistate.server.live.prefixes import Prefixes
 from ipistate.server.live.sessions import Sessions, Uses
 from ipistate.server.live.waiting import Pending
@@ -72,12 +61,6 @@ takes the place of ``Admit``, and the request has left the gate.
 """
 
 _log: Final = logging.getLogger("ipistate.server.shell")
-
-
-def code_of(reply: Reply) -> str | None:
-    """Return the code of a refusal, None if the call succeeded."""
-    error = cast("dict[str, Any] | None", reply.document.get("error"))
-    return None if error is None else error["code"]
 
 
 class Shell:
@@ -113,38 +96,34 @@ class Shell:
         self._observer = observer
         self._clock = LeaseClock(clock, steady)
         self._uses = Uses(settings.idle_seconds or inf, steady)
-        grace = settings.lease_grace_seconds
-        start = ParticipantState.awaiting_restore
-        self._participant = (start if settings.await_restore else ParticipantState)(
-            Settings(
-                instance=settings.instance_name,
-                lease_grace_seconds=grace,
-                exports_scope_only=settings.export_scope_only,
-            )
-        )
-        self._numbers = count(1)
         self._passages: dict[int, Passage] = {}
-        self._calls: dict[int, Pending[Reply]] = {}
         self._waking: set[Passage] = set()
         self._files = CheckpointFiles(
             settings.instance_name,
-            self._states.codec,
+            SessionRecords(self._states.codec),
             settings.checkpoint_root,
             observer,
             follow_links=not settings.hardened,
         )
-        # Its own, because asyncio would import one when it is first needed, and a
-        # process that has no file descriptor left can import nothing.
-        self._threads = ThreadPoolExecutor(thread_name_prefix="checkpoint")
-        self._timer: asyncio.TimerHandle | None = None
+        start = resources_participant(
+            Settings(
+                instance=settings.instance_name,
+                lease_grace_seconds=settings.lease_grace_seconds,
+            ),
+            exports_scope_only=settings.export_scope_only,
+            awaits_restore=settings.await_restore,
+        )
+        self._machine = ParticipantShell(
+            start, self, self._files, observer.refused, self._clock
+        )
 
     # The gate
 
     def arrive(self, path: str, session_id: str, episode: EpisodeId | None) -> Passage:
         """Announce a data request; it may run once its answer is ``Admit``."""
-        passage: Passage = Pending(next(self._numbers))
+        passage: Passage = Pending(self._machine.number())
         self._passages[passage.number] = passage
-        self._feed(RequestArrived(passage.number, path, session_id, episode))
+        self._machine.feed(RequestArrived(passage.number, path, session_id, episode))
         return passage
 
     async def answered(self, passage: Passage, receive: Receive) -> Receive:
@@ -169,7 +148,7 @@ class Shell:
     def end(self, passage: Passage, status: int | None, session_id: str) -> None:
         """Report how a request ended; None if it was not answered by its handler."""
         if self._passages.pop(passage.number, None) is not None:
-            self._feed(RequestEnded(passage.number, status, session_id))
+            self._machine.feed(RequestEnded(passage.number, status, session_id))
         elif status is None:
             return
         # What was refused in flight has left the gate, and was a use all the same.
@@ -182,22 +161,22 @@ class Shell:
         if self._waking or self.prefixes.is_foreign(session_id, episode):
             # What waited at the gate is let in, but did not run yet; it goes first.
             return None
-        number = next(self._numbers)
+        number = self._machine.number()
         event = RequestArrived(number, path, session_id, episode)
-        entered = enter(self._participant, event, self._clock())
+        entered = enter(self._machine.participant, event, self._clock())
         if entered is None:
             return None
-        self._participant = entered
+        self._machine.participant = entered
         return number
 
     def leave(self, number: int, status: int | None, session_id: str) -> None:
         """Report how a request that was let in at once ended; None as for ``end``."""
         event = RequestEnded(number, status, session_id)
-        left = leave(self._participant, event, self._clock())
+        left = leave(self._machine.participant, event, self._clock())
         if left is None:
-            self._feed(event)
+            self._machine.feed(event)
         else:
-            self._participant = left
+            self._machine.participant = left
         self._note_use(session_id)
 
     def _note_use(self, session_id: str) -> None:
@@ -225,7 +204,7 @@ class Shell:
         self.sessions.require_room(states)
         if episodes:
             # It was let in; if it may not make these, its answer changes meanwhile.
-            self._feed(SessionsMade(passage.number, episodes))
+            self._machine.feed(SessionsMade(passage.number, episodes))
         if isinstance(passage.answer, Refuse):
             return passage.answer
         self.sessions.install(states)
@@ -236,37 +215,17 @@ class Shell:
         """Free the sessions that have been unused for too long, if any may go."""
         idle = self._uses.idle()
         if idle:
-            self._feed(IdleFound(idle))
+            self._machine.feed(IdleFound(idle))
 
     # The control plane
 
     async def operate(self, body: ControlBody, receive: Receive) -> Reply | None:
-        """Make a control call; None if the caller went away before the reply.
-
-        A commit whose directory is not under the root is refused at once: the machine
-        would bind the checkpoint to it.
-        """
-        if isinstance(body, CommitBody) and self._settings.checkpoint_root:
-            try:
-                loop, named = asyncio.get_running_loop(), body.checkpoint_dir
-                await loop.run_in_executor(self._threads, self._files.check, named)
-            except CheckpointError as error:
-                document = refusal(error.code, error.message)
-                return Reply(next(self._numbers), STATUS_OF[error.code], document)
-        call: Pending[Reply] = Pending(next(self._numbers))
-        self._calls[call.number] = call
-        self._feed(ControlCalled(call.number, body))
-        try:
-            if call.answer is None:
-                await call.settled(receive)
-            return call.answer
-        finally:
-            if self._calls.pop(call.number, None) is not None:
-                self._feed(ControlDropped(call.number))
+        """Make a control call, as ``ParticipantShell.operate`` does."""
+        return await self._machine.operate(body, receive)
 
     def status(self) -> JsonObject:
         """Describe the participant now (docs/reference/control-plane.md, section 2.8)."""
-        return participant_status(self._participant)
+        return participant_status(self._machine.participant)
 
     def time(self) -> float:
         """Return the time by which deadlines are measured, in seconds since the epoch."""
@@ -275,74 +234,55 @@ class Shell:
     @property
     def waiting(self) -> int:
         """How many requests wait for a checkpoint to end."""
-        return len(self._participant.gate.waiting)
+        return len(self._machine.participant.part.waiting)
 
     def episode_of(self, session_id: str) -> EpisodeId | None:
         """Return the episode that checkpoints keep this session for."""
-        return self._participant.gate.sessions.get(session_id)
+        return self._machine.participant.part.sessions.get(session_id)
 
     def session_of(self, episode: EpisodeId) -> str | None:
         """Return the one session of an episode, None if there are none or several."""
-        return self._participant.gate.bindings.session_of(episode)
+        return self._machine.participant.part.bindings.session_of(episode)
 
-    # Performing
+    # What the machine has its shell do
 
-    def _feed(self, event: Event) -> None:
-        answers: list[Event] = []
-        before, now = self._participant, self._clock()
-        participant, todo = handle(before, event, now)
-        self._participant = participant
-        if participant.control is not before.control:
-            if participant.control.is_idle:
-                self._clock.release()
-            else:
-                self._clock.hold()
-            note_phase(before, participant, now, todo)
-            if participant.gate.is_open and not before.gate.is_open:
-                self._uses.restart()
-        for action in todo:
-            self._perform(action, answers.append)
-        for answer in answers:
-            self._feed(answer)
+    def changed(
+        self,
+        before: ResourcesState,
+        after: ResourcesState,
+        now: float,
+        todo: tuple[Action, ...],
+    ) -> None:
+        """Note phases; idle sessions count from when they can be used again."""
+        note_phase(before, after, now, todo)
+        if after.part.is_open and not before.part.is_open:
+            self._uses.restart()
 
-    def _perform(self, action: Action, answer: Callable[[Event], None]) -> None:
+    def perform(self, action: PartAction) -> None:
+        """Do what only a resources server does."""
         match action:
             case Admit() | Refuse():
                 self._let_pass(action)
-            case Reply():
-                self._answer(action)
-            case Export():
-                answer(self._export(action))
-            case Free():
-                answer(self._free(action))
             case Install():
                 self._install(action)
             case Sweep():
                 self._drop_idle(action)
-            case SetTimer():
-                self._set_timer(action.at)
-            case Write() | StopWrite() | Read():
-                self._in_background(action, answer)
+            case _:
+                raise TypeError(f"not a resources server's: {type(action).__name__}")
 
-    def _answer(self, action: Reply) -> None:
-        code = code_of(action)
-        if code is not None:
-            self._observer.refused(code)
-        call = self._calls.pop(action.call, None)
-        if call is not None:
-            call.settle(action)
-
-    def _export(self, action: Export) -> Exported:
+    def export(self, action: Export) -> Exported:
+        """Look up the states of sessions."""
         self._observer.leaked(len(action.leaked))
         episodes = map(self.episode_of, action.leaked)
         note_leaked(filter(None, episodes), self._settings.export_scope_only)
-        held, exported = self.sessions.held(action.session_ids), self._states.exported
+        held, exported = self.sessions.held(action.keys), self._states.exported
         return Exported(action.write, {name: exported(s) for name, s in held.items()})
 
-    def _free(self, action: Free) -> Freed:
-        for session_id in action.session_ids:
+    def free(self, action: Free) -> Freed:
+        """Drop sessions."""
+        for session_id in action.keys:
             self.sessions.drop(session_id)
-        self._uses.forget(action.session_ids)
+        self._uses.forget(action.keys)
         return Freed(action.removal)
 
     def _drop_idle(self, action: Sweep) -> None:
@@ -369,30 +309,3 @@ class Shell:
         if passage.is_waiting:
             self._waking.add(passage)
         passage.settle(action)
-
-    def _set_timer(self, at: float | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if at is not None:
-            loop = asyncio.get_running_loop()
-            delay = max(0.0, at - self._clock())
-            self._timer = loop.call_later(delay, self._feed, Tick())
-
-    def _in_background(
-        self, action: Write | StopWrite | Read, answer: Callable[[Event], None]
-    ) -> None:
-        # However this ends, the machine has to hear of it: a write that it believes to
-        # go on for ever would let the checkpoint neither succeed nor fail.
-        def done(work: asyncio.Future[Event]) -> None:
-            if not work.cancelled():
-                error = work.exception()
-                failed = None if error is None else self._files.failed(action, error)
-                self._feed(failed or work.result())
-
-        task = self._files.task(action)
-        loop = asyncio.get_running_loop()
-        try:
-            loop.run_in_executor(self._threads, task).add_done_callback(done)
-        except (RuntimeError, OSError) as error:  # there is no room for a thread
-            answer(self._files.failed(action, error))

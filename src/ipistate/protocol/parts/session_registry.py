@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from ipistate.protocol.episode import EpisodeId
-from ipistate.protocol.retired_attempts import RetiredAttempts, is_among
+from ipistate.protocol.parts.retired_attempts import RetiredAttempts, is_among
 
 
 _NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
