@@ -82,11 +82,12 @@ def test_a_run_does_not_depend_on_hashing() -> None:
     """The order of sets of strings, new in every process, decides nothing."""
     text = "import simulator.simulation as s; r = s.Simulation(7); r.run(); print(r.digest)"
 
+    paths = os.pathsep.join(sys.path)
     digests = {
         subprocess.run(
             [sys.executable, "-c", text],
             cwd=Path(__file__).parent,
-            env={**os.environ, "PYTHONHASHSEED": hashing},
+            env={**os.environ, "PYTHONHASHSEED": hashing, "PYTHONPATH": paths},
             check=True,
             capture_output=True,
         ).stdout

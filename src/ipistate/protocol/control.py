@@ -23,7 +23,6 @@ from ipistate.protocol.events import (
     Installed,
     PartEvent,
     ReadEnded,
-    Tick,
     WriteEnded,
     WriteStopped,
 )
@@ -39,8 +38,8 @@ from ipistate.protocol.operations import (
 from ipistate.protocol.participant import (
     ControlState,
     Draining,
+    Installing,
     ParticipantState,
-    Restoring,
     Stopping,
 )
 
@@ -81,7 +80,7 @@ def _leaves(participant: ParticipantState[P], event: Event) -> bool:
     return isinstance(event, ControlDropped)
 
 
-def _apply(  # noqa: C901 - one case for each event
+def _apply(
     participant: ParticipantState[P], event: Event, now: float, emit: Emit
 ) -> ParticipantState[P]:
     match event:
@@ -104,13 +103,13 @@ def _apply(  # noqa: C901 - one case for each event
             participant = retire.freed(participant, event)
             participant = commit.freed(participant, event, emit)
             return resume.settle(participant, now, emit)
-        case Tick():
-            # A tick may come early; forgetting the due time arms the timer again.
-            control = attrs.evolve(participant.control, due=math.inf)
-            return participant.with_control(control)
         case PartEvent():
             part = participant.part.take(event, now, emit)
             return ParticipantState(participant.settings, part, participant.control)
+        case _:
+            # A tick may come early; forgetting the due time arms the timer again.
+            control = attrs.evolve(participant.control, due=math.inf)
+            return participant.with_control(control)
 
 
 def _drop(
@@ -120,9 +119,7 @@ def _drop(
     holder, queue = control.holder, control.queue
     if holder is not None and holder.call == call:
         # What the call started goes on: a retry joins a write, a resume is finished.
-        if isinstance(holder, Stopping | Draining):
-            return participant.held_by(attrs.evolve(holder, call=None))
-        if isinstance(holder, Restoring) and holder.found is not None:
+        if isinstance(holder, Stopping | Draining | Installing):
             return participant.held_by(attrs.evolve(holder, call=None))
         return participant.held_by(None)
     rest = tuple(called for called in queue if called.call != call)
@@ -167,7 +164,7 @@ def _time_out(
     # joins it instead of starting another one; after an installation it begins again.
     detail = "the deadline passed; what was started goes on"
     refuse(holder.call, "deadline_exceeded", detail, emit)
-    if isinstance(holder, Restoring) and holder.found is not None:
+    if isinstance(holder, Installing):
         return participant.held_by(attrs.evolve(holder, call=None))
     return participant.held_by(None)
 
@@ -219,7 +216,7 @@ def _deadline(holder: Holder) -> float:
             return math.inf
         case Draining():
             return holder.until
-        case Restoring(call=None):
+        case Installing(call=None):
             return math.inf
         case _:
             return holder.body.deadline_ts

@@ -151,16 +151,24 @@ class Committing:
 
 @attrs.frozen
 class Restoring:
-    """A restore that holds the lock while its directory is read, and installed.
+    """A restore that holds the lock while its directory is read."""
 
-    ``call`` is None if nobody waits for it any more, but it still installs.
+    call: int
+    body: RestoreBody
+    read: int
+
+
+@attrs.frozen
+class Installing:
+    """A restore that holds the lock while the shell installs what was read.
+
+    ``call`` is None if nobody waits for it any more.
     """
 
     call: int | None
     body: RestoreBody
     read: int
-    found: Restorable[CheckpointRecord] | None = None
-    """What is being installed."""
+    found: Restorable[CheckpointRecord]
 
 
 @attrs.frozen
@@ -193,7 +201,7 @@ class Draining:
     until: float
 
 
-Holder: TypeAlias = Committing | Restoring | Retiring | Stopping | Draining
+Holder: TypeAlias = Committing | Restoring | Installing | Retiring | Stopping | Draining
 
 
 @attrs.frozen(kw_only=True)

@@ -22,6 +22,7 @@ from ipistate.protocol.fencing import (
 )
 from ipistate.protocol.participant import (
     Checkpoint,
+    Installing,
     ParticipantState,
     Phase,
     Restoring,
@@ -81,24 +82,19 @@ def read_ended(
         return participant
     participant = participant.held_by(None)
     if isinstance(outcome, CheckpointError):
-        _refuse(holder, outcome.code, outcome.message, emit)
+        refuse(holder.call, outcome.code, outcome.message, emit)
         return participant
     # Asked only now: requests were served while the directory was read.
     objection = participant.part.objection()
     if objection is not None:
-        _refuse(holder, "checkpoint_error", objection, emit)
+        refuse(holder.call, "checkpoint_error", objection, emit)
         return participant
     covers = participant.part.retired.covers
     retired = {one.capture_key for one in _episodes(outcome) if covers(one)}
     if retired:
-        _refuse(holder, "stale_attempt", _retired(sorted(retired)), emit)
+        refuse(holder.call, "stale_attempt", _retired(sorted(retired)), emit)
         return participant
     return _install(participant, holder, outcome, emit)
-
-
-def _refuse(holder: Restoring, code: str, detail: str, emit: Emit) -> None:
-    if holder.call is not None:
-        refuse(holder.call, code, detail, emit)
 
 
 def _episodes(found: Restorable[CheckpointRecord]) -> list[EpisodeId]:
@@ -127,8 +123,9 @@ def _install(
     part = participant.part.install(found.records, scope, holder.read, emit)
     participant = attrs.evolve(participant, part=part)
     if part.is_installing:
-        return participant.held_by(attrs.evolve(holder, found=found))
-    return _restored(participant, holder, found, emit)
+        installing = Installing(holder.call, holder.body, holder.read, found)
+        return participant.held_by(installing)
+    return _restored(participant, holder.call, holder.body, found, emit)
 
 
 def installed(
@@ -136,32 +133,32 @@ def installed(
 ) -> ParticipantState[P]:
     """Finish the restore, or leave everything as it was."""
     holder, problem = participant.control.holder, event.problem
-    if not isinstance(holder, Restoring) or holder.found is None:
+    if not isinstance(holder, Installing) or holder.read != event.read:
         return participant
-    if holder.read != event.read:
-        return participant
-    if problem is None and holder.call is None:
+    call = holder.call
+    if call is None:
         # Its caller was told that it failed, or left; nothing would ever resume it.
         detail = "nobody waits for this restore any more"
         problem = CheckpointError("deadline_exceeded", detail)
     part = participant.part.installed(problem, now, emit)
     participant = attrs.evolve(participant, part=part).held_by(None)
+    if call is None:
+        return participant
     if problem is None:
-        return _restored(participant, holder, holder.found, emit)
-    _refuse(holder, problem.code, problem.message, emit)
+        return _restored(participant, call, holder.body, holder.found, emit)
+    refuse(call, problem.code, problem.message, emit)
     return participant
 
 
 def _restored(
     participant: ParticipantState[P],
-    holder: Restoring,
+    call: int,
+    body: RestoreBody,
     found: Restorable[CheckpointRecord],
     emit: Emit,
 ) -> ParticipantState[P]:
-    body, source = holder.body, found.manifest.checkpoint_id
-    document = _document(source, _episodes(found))
-    if holder.call is not None:
-        emit(Reply(holder.call, 200, document))
+    document = _document(found.manifest.checkpoint_id, _episodes(found))
+    emit(Reply(call, 200, document))
     opened = Checkpoint(id=body.checkpoint_id, phase=Phase.RESTORED)
     opened = renewed(opened, body, participant.settings)
     return participant.opening(completed(opened, Phase.RESTORED, body, document))
