@@ -86,7 +86,7 @@ from ipistate.protocol.participant import (
     Settings,
     participant_status,
 )
-from ipistate.protocol.parts.part import P, Part, Readiness, Selection
+from ipistate.protocol.parts.part import Part, PartT, Readiness, Selection
 from ipistate.protocol.parts.resources import ResourcesPart
 from ipistate.protocol.records import (
     KIND,
@@ -168,10 +168,10 @@ __all__ = [
     "Install",
     "Installed",
     "Manifest",
-    "P",
     "Part",
     "PartAction",
     "PartEvent",
+    "PartT",
     "ParticipantState",
     "Phase",
     "Read",

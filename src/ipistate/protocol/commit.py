@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 
     from ipistate.protocol.events import ControlCalled, Exported, Freed, WriteEnded
     from ipistate.protocol.operations import CommitBody
-    from ipistate.protocol.parts.part import Emit, P
+    from ipistate.protocol.parts.part import Emit, PartT
 
 _ALLOWED: Final = frozenset({Phase.PREPARED})
 
 
 def begin(
-    participant: ParticipantState[P],
+    participant: ParticipantState[PartT],
     called: ControlCalled,
     body: CommitBody,
     now: float,
     emit: Emit,
-) -> ParticipantState[P]:
+) -> ParticipantState[PartT]:
     """Start the export and the write, or join the ones that run already."""
     opened = participant.control.open
     if is_answered(participant, called, _ALLOWED, emit) or opened is None:
@@ -66,7 +66,7 @@ def begin(
 
 
 def _problem(
-    participant: ParticipantState[P], opened: Checkpoint, body: CommitBody
+    participant: ParticipantState[PartT], opened: Checkpoint, body: CommitBody
 ) -> tuple[str, str] | None:
     # Looked at again: participants freeze one after another, and a cut of sessions that
     # still change could not be told from a good one.
@@ -85,12 +85,12 @@ def _problem(
 
 
 def _export(
-    participant: ParticipantState[P],
+    participant: ParticipantState[PartT],
     opened: Checkpoint,
     call: int,
     arguments: Arguments,
     emit: Emit,
-) -> ParticipantState[P]:
+) -> ParticipantState[PartT]:
     # Taken once: a retry after a failed write writes this same cut, or one id could
     # name two different checkpoints.
     selection = participant.part.select(arguments.kept)
@@ -104,8 +104,8 @@ def _export(
 
 
 def exported(
-    participant: ParticipantState[P], event: Exported, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], event: Exported, emit: Emit
+) -> ParticipantState[PartT]:
     """Keep what was handed over as the checkpoint's records."""
     opened, cut = _awaited(participant, event.write)
     if opened is None or cut is None:
@@ -116,8 +116,8 @@ def exported(
 
 
 def write_ended(
-    participant: ParticipantState[P], event: WriteEnded, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], event: WriteEnded, emit: Emit
+) -> ParticipantState[PartT]:
     """Finish the commit, or let it fail; its records stay for a retry."""
     opened, cut = _awaited(participant, event.write)
     if opened is None or cut is None:
@@ -134,7 +134,7 @@ def write_ended(
 
 
 def _awaited(
-    participant: ParticipantState[P], number: int
+    participant: ParticipantState[PartT], number: int
 ) -> tuple[Checkpoint | None, Cut | None]:
     # Answers to the writes of a checkpoint that was resumed come late and mean nothing.
     opened = participant.control.open
@@ -144,8 +144,8 @@ def _awaited(
 
 
 def freed(
-    participant: ParticipantState[P], event: Freed, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], event: Freed, emit: Emit
+) -> ParticipantState[PartT]:
     """Go on without the deleted sessions; the same attempts may be seeded again."""
     opened = participant.control.open
     if opened is None or opened.cut is None or opened.cut.removal != event.removal:
@@ -158,8 +158,8 @@ def freed(
 
 
 def _advance(
-    participant: ParticipantState[P], opened: Checkpoint, cut: Cut, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], opened: Checkpoint, cut: Cut, emit: Emit
+) -> ParticipantState[PartT]:
     # One step towards the reply, if a caller waits for it: write, delete, answer.
     # Nothing is deleted before the manifest is out, so that at any crash each session
     # is in this process or in a published checkpoint.
@@ -201,8 +201,8 @@ def _document(
 
 
 def _with_cut(
-    participant: ParticipantState[P], opened: Checkpoint, cut: Cut
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], opened: Checkpoint, cut: Cut
+) -> ParticipantState[PartT]:
     control = attrs.evolve(
         participant.control,
         open=attrs.evolve(opened, cut=cut),

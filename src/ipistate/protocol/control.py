@@ -46,12 +46,12 @@ from ipistate.protocol.participant import (
 
 if TYPE_CHECKING:
     from ipistate.protocol.participant import Holder
-    from ipistate.protocol.parts.part import Emit, P
+    from ipistate.protocol.parts.part import Emit, PartT
 
 
 def handle(
-    participant: ParticipantState[P], event: Event, now: float
-) -> tuple[ParticipantState[P], tuple[Action, ...]]:
+    participant: ParticipantState[PartT], event: Event, now: float
+) -> tuple[ParticipantState[PartT], tuple[Action, ...]]:
     """Take one event at a time (seconds since the epoch).
 
     Returns:
@@ -73,7 +73,7 @@ def handle(
     return after, tuple(actions)
 
 
-def _leaves(participant: ParticipantState[P], event: Event) -> bool:
+def _leaves(participant: ParticipantState[PartT], event: Event) -> bool:
     # A client that goes away comes first: settling would answer it, or let it in.
     if isinstance(event, PartEvent):
         return participant.part.leaves(event)
@@ -81,8 +81,8 @@ def _leaves(participant: ParticipantState[P], event: Event) -> bool:
 
 
 def _apply(
-    participant: ParticipantState[P], event: Event, now: float, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], event: Event, now: float, emit: Emit
+) -> ParticipantState[PartT]:
     match event:
         case ControlCalled():
             control, queue = participant.control, (*participant.control.queue, event)
@@ -113,8 +113,8 @@ def _apply(
 
 
 def _drop(
-    participant: ParticipantState[P], call: int, now: float, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], call: int, now: float, emit: Emit
+) -> ParticipantState[PartT]:
     control = participant.control
     holder, queue = control.holder, control.queue
     if holder is not None and holder.call == call:
@@ -129,8 +129,8 @@ def _drop(
 
 
 def _settle(
-    participant: ParticipantState[P], now: float, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], now: float, emit: Emit
+) -> ParticipantState[PartT]:
     """Do everything that can be done now, then set the timer for what cannot."""
     participant = _time_out(participant, now, emit)
     while True:
@@ -151,8 +151,8 @@ def _settle(
 
 
 def _time_out(
-    participant: ParticipantState[P], now: float, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], now: float, emit: Emit
+) -> ParticipantState[PartT]:
     holder = participant.control.holder
     if holder is None or isinstance(holder, Stopping):
         return participant
@@ -170,8 +170,8 @@ def _time_out(
 
 
 def _begin(
-    participant: ParticipantState[P], now: float, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], now: float, emit: Emit
+) -> ParticipantState[PartT]:
     called, *rest = participant.control.queue
     control = attrs.evolve(participant.control, queue=tuple(rest))
     participant = participant.with_control(control)
@@ -192,7 +192,7 @@ def _begin(
             return resume.begin(participant, called.call, called.body, now, emit)
 
 
-def _arm(participant: ParticipantState[P], emit: Emit) -> ParticipantState[P]:
+def _arm(participant: ParticipantState[PartT], emit: Emit) -> ParticipantState[PartT]:
     due = _due(participant.control)
     if due == participant.control.due:
         return participant

@@ -22,7 +22,7 @@ from ipistate.protocol.participant import (
     Recorded,
     Settings,
 )
-from ipistate.protocol.parts.part import Emit, P
+from ipistate.protocol.parts.part import Emit, PartT
 
 
 REMEMBERED_IDS: Final = 64
@@ -37,7 +37,7 @@ def refuse(call: int, code: str, detail: str, emit: Emit) -> None:
 
 
 def is_answered(
-    participant: ParticipantState[P],
+    participant: ParticipantState[PartT],
     called: ControlCalled,
     allowed: Collection[Phase],
     emit: Emit,
@@ -62,7 +62,7 @@ def is_answered(
 
 
 def is_refused(
-    participant: ParticipantState[P], called: ControlCalled, emit: Emit
+    participant: ParticipantState[PartT], called: ControlCalled, emit: Emit
 ) -> bool:
     """Answer a retire or a forget that may not run; False if it may.
 
@@ -131,8 +131,8 @@ def remembered(resumed: tuple[str, ...], checkpoint_id: str) -> tuple[str, ...]:
 
 
 def renew(
-    participant: ParticipantState[P], called: ControlCalled, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], called: ControlCalled, emit: Emit
+) -> ParticipantState[PartT]:
     """Extend the lease; a deadline that has passed does not matter.
 
     See docs/reference/control-plane.md, section 2.14.
@@ -158,7 +158,9 @@ def renewed(checkpoint: Checkpoint, body: Call, settings: Settings) -> Checkpoin
     )
 
 
-def with_lease(participant: ParticipantState[P], body: Call) -> ParticipantState[P]:
+def with_lease(
+    participant: ParticipantState[PartT], body: Call
+) -> ParticipantState[PartT]:
     """Extend the lease of the open checkpoint, if there is one."""
     opened = participant.control.open
     if opened is None:

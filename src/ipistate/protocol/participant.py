@@ -26,7 +26,7 @@ from ipistate.protocol.operations import (
     RestoreBody,
     RetireBody,
 )
-from ipistate.protocol.parts.part import P, Selection
+from ipistate.protocol.parts.part import PartT, Selection
 from ipistate.protocol.records import CheckpointRecord, Manifest, Restorable
 
 
@@ -236,11 +236,11 @@ class ControlState:
 
 
 @attrs.frozen
-class ParticipantState(Generic[P]):
+class ParticipantState(Generic[PartT]):
     """One server's participant in checkpoints."""
 
     settings: Settings
-    part: P
+    part: PartT
     control: ControlState = attrs.Factory(ControlState)
 
     @property
@@ -261,7 +261,7 @@ class ParticipantState(Generic[P]):
         return self.with_control(attrs.evolve(self.control, holder=holder))
 
 
-def participant_status(participant: ParticipantState[P]) -> JsonObject:
+def participant_status(participant: ParticipantState[PartT]) -> JsonObject:
     """Describe the participant, at any time (docs/reference/control-plane.md, section 2.8)."""
     checkpoint, part = participant.control.open, participant.part
     # Only then, so that other replies keep their bytes.

@@ -17,14 +17,14 @@ from ipistate.protocol.participant import Checkpoint, ParticipantState, Phase
 
 if TYPE_CHECKING:
     from ipistate.protocol.events import ControlCalled
-    from ipistate.protocol.parts.part import Emit, P
+    from ipistate.protocol.parts.part import Emit, PartT
 
 _ALLOWED: Final = frozenset({Phase.IDLE, Phase.PREPARING})
 
 
 def begin(
-    participant: ParticipantState[P], called: ControlCalled, now: float, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], called: ControlCalled, now: float, emit: Emit
+) -> ParticipantState[PartT]:
     """Close admission and wait; ``settle`` answers, at once if it can."""
     if is_answered(participant, called, _ALLOWED, emit):
         return participant
@@ -47,8 +47,8 @@ def begin(
 
 
 def settle(
-    participant: ParticipantState[P], now: float, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], now: float, emit: Emit
+) -> ParticipantState[PartT]:
     """Answer the prepares that are done, overtaken or out of time."""
     control = participant.control
     if not control.prepares:
@@ -63,8 +63,8 @@ def settle(
 
 
 def _answer(
-    participant: ParticipantState[P], now: float, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], now: float, emit: Emit
+) -> ParticipantState[PartT]:
     control, phase = participant.control, participant.phase
     waiting: list[ControlCalled] = []
     for called in control.prepares:
@@ -77,14 +77,14 @@ def _answer(
     return participant.with_control(attrs.evolve(control, prepares=tuple(waiting)))
 
 
-def _document(participant: ParticipantState[P], phase: Phase) -> JsonObject:
+def _document(participant: ParticipantState[PartT], phase: Phase) -> JsonObject:
     report = participant.part.report().to_document()
     return JsonObject({"phase": phase.value, "report": report})
 
 
 def drop(
-    participant: ParticipantState[P], call: int, now: float, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], call: int, now: float, emit: Emit
+) -> ParticipantState[PartT]:
     """Reopen if the caller of a waiting prepare goes away."""
     control = participant.control
     rest = tuple(called for called in control.prepares if called.call != call)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ipistate.protocol.episode import EpisodeId
     from ipistate.protocol.events import ControlCalled, Installed, ReadEnded
     from ipistate.protocol.operations import RestoreBody
-    from ipistate.protocol.parts.part import Emit, P
+    from ipistate.protocol.parts.part import Emit, PartT
     from ipistate.protocol.records import CheckpointRecord, Restorable
 
 _ALLOWED: Final = frozenset({Phase.IDLE})
@@ -45,12 +45,12 @@ NAMED: Final = 10
 
 
 def begin(
-    participant: ParticipantState[P],
+    participant: ParticipantState[PartT],
     called: ControlCalled,
     body: RestoreBody,
     now: float,
     emit: Emit,
-) -> ParticipantState[P]:
+) -> ParticipantState[PartT]:
     """Start to read the directory; requests are served meanwhile."""
     if is_answered(participant, called, _ALLOWED, emit):
         return participant
@@ -64,7 +64,9 @@ def begin(
     return participant.with_control(control)
 
 
-def _tried(participant: ParticipantState[P], checkpoint_id: str) -> ParticipantState[P]:
+def _tried(
+    participant: ParticipantState[PartT], checkpoint_id: str
+) -> ParticipantState[PartT]:
     # If it fails, its controller resumes all the same, and starts its rollouts over.
     control = participant.control
     if control.awaiting is None:
@@ -74,8 +76,8 @@ def _tried(participant: ParticipantState[P], checkpoint_id: str) -> ParticipantS
 
 
 def read_ended(
-    participant: ParticipantState[P], event: ReadEnded, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], event: ReadEnded, emit: Emit
+) -> ParticipantState[PartT]:
     """Install what was read, or leave everything as it was."""
     holder, outcome = participant.control.holder, event.outcome
     if not isinstance(holder, Restoring) or holder.read != event.read:
@@ -112,11 +114,11 @@ def _retired(keys: Sequence[str]) -> str:
 
 
 def _install(
-    participant: ParticipantState[P],
+    participant: ParticipantState[PartT],
     holder: Restoring,
     found: Restorable[CheckpointRecord],
     emit: Emit,
-) -> ParticipantState[P]:
+) -> ParticipantState[PartT]:
     # Admission closes with the installation and stays closed until the resume, so that
     # no agent continues before all participants have been restored.
     scope = holder.body.episode_ids
@@ -129,8 +131,8 @@ def _install(
 
 
 def installed(
-    participant: ParticipantState[P], event: Installed, now: float, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], event: Installed, now: float, emit: Emit
+) -> ParticipantState[PartT]:
     """Finish the restore, or leave everything as it was."""
     holder, problem = participant.control.holder, event.problem
     if not isinstance(holder, Installing) or holder.read != event.read:
@@ -151,12 +153,12 @@ def installed(
 
 
 def _restored(
-    participant: ParticipantState[P],
+    participant: ParticipantState[PartT],
     call: int,
     body: RestoreBody,
     found: Restorable[CheckpointRecord],
     emit: Emit,
-) -> ParticipantState[P]:
+) -> ParticipantState[PartT]:
     document = _document(found.manifest.checkpoint_id, _episodes(found))
     emit(Reply(call, 200, document))
     opened = Checkpoint(id=body.checkpoint_id, phase=Phase.RESTORED)

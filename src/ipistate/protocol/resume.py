@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from ipistate.protocol.events import WriteStopped
     from ipistate.protocol.operations import ResumeBody
     from ipistate.protocol.participant import Holder
-    from ipistate.protocol.parts.part import Emit, P
+    from ipistate.protocol.parts.part import Emit, PartT
 
 REOPEN_WAIT: Final = 30.0
 """How long an expired lease waits for a deletion, and then before it tries again."""
 
 
 def begin(
-    participant: ParticipantState[P],
+    participant: ParticipantState[PartT],
     call: int,
     body: ResumeBody,
     now: float,
     emit: Emit,
-) -> ParticipantState[P]:
+) -> ParticipantState[PartT]:
     """Resume the open checkpoint, or fence an id that is not open (any more)."""
     control, wanted = participant.control, body.checkpoint_id
     if wanted in control.resumed:
@@ -56,8 +56,8 @@ def begin(
 
 
 def _fence(
-    participant: ParticipantState[P], call: int, wanted: str, now: float, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], call: int, wanted: str, now: float, emit: Emit
+) -> ParticipantState[PartT]:
     # Also an id that was never open is fenced: its prepare may still be on the way.
     control, part = participant.control, participant.part
     awaiting, is_tried = control.awaiting, wanted in (control.awaiting or ())
@@ -71,8 +71,8 @@ def _fence(
 
 
 def expire(
-    participant: ParticipantState[P], now: float, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], now: float, emit: Emit
+) -> ParticipantState[PartT]:
     """Do the same for a checkpoint whose lease has run out."""
     opened = participant.control.open
     if opened is None or now < opened.expires_at:
@@ -82,12 +82,12 @@ def expire(
 
 
 def _start(
-    participant: ParticipantState[P],
+    participant: ParticipantState[PartT],
     opened: Checkpoint,
     drain: Draining,
     now: float,
     emit: Emit,
-) -> ParticipantState[P]:
+) -> ParticipantState[PartT]:
     # A write must have stopped before admission opens: a manifest that appeared later
     # would be a checkpoint of a past that its coordinator has given up. A deletion must
     # be over: under the same names new sessions may be seeded, and it would take them.
@@ -105,8 +105,8 @@ def _start(
 
 
 def write_stopped(
-    participant: ParticipantState[P], event: WriteStopped, now: float, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], event: WriteStopped, now: float, emit: Emit
+) -> ParticipantState[PartT]:
     """Go on with the resume: from now on no manifest can appear."""
     holder, opened = participant.control.holder, participant.control.open
     if not isinstance(holder, Stopping) or opened is None:
@@ -117,8 +117,8 @@ def write_stopped(
 
 
 def settle(
-    participant: ParticipantState[P], now: float, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], now: float, emit: Emit
+) -> ParticipantState[PartT]:
     """Go on with a resume that waits for the commit's deletion, if that is over."""
     holder, opened = participant.control.holder, participant.control.open
     if not isinstance(holder, Draining) or opened is None or opened.is_deleting:
@@ -127,8 +127,8 @@ def settle(
 
 
 def time_out(
-    participant: ParticipantState[P], now: float, emit: Emit
-) -> ParticipantState[P]:
+    participant: ParticipantState[PartT], now: float, emit: Emit
+) -> ParticipantState[PartT]:
     """Give up waiting for a deletion; the participant stays closed.
 
     After an expired lease the lock is free for a while, so that a controller can get
@@ -148,12 +148,12 @@ def time_out(
 
 
 def _finish(
-    participant: ParticipantState[P],
+    participant: ParticipantState[PartT],
     opened: Checkpoint,
     call: int | None,
     now: float,
     emit: Emit,
-) -> ParticipantState[P]:
+) -> ParticipantState[PartT]:
     part = participant.part.open(now, emit)
     if call is not None:
         emit(_reply(call, is_repeated=False))

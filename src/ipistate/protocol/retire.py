@@ -20,16 +20,16 @@ from ipistate.protocol.parts.retired_attempts import highest
 if TYPE_CHECKING:
     from ipistate.protocol.events import ControlCalled, Freed
     from ipistate.protocol.operations import ForgetBody, RetireBody
-    from ipistate.protocol.parts.part import Emit, P
+    from ipistate.protocol.parts.part import Emit, PartT
 
 
 def begin(
-    participant: ParticipantState[P],
+    participant: ParticipantState[PartT],
     called: ControlCalled,
     body: RetireBody,
     now: float,
     emit: Emit,
-) -> ParticipantState[P]:
+) -> ParticipantState[PartT]:
     """Raise the marks, which stay even if the call fails; ``settle`` does the rest."""
     if is_refused(participant, called, emit):
         return participant
@@ -43,7 +43,7 @@ def begin(
     return participant.held_by(Retiring(called.call, body))
 
 
-def settle(participant: ParticipantState[P], emit: Emit) -> ParticipantState[P]:
+def settle(participant: ParticipantState[PartT], emit: Emit) -> ParticipantState[PartT]:
     """Free what nothing uses any more, and answer when all of it is free."""
     control, part = participant.control, participant.part
     holder = control.holder
@@ -62,19 +62,21 @@ def settle(participant: ParticipantState[P], emit: Emit) -> ParticipantState[P]:
     return participant.held_by(None)
 
 
-def freed(participant: ParticipantState[P], event: Freed) -> ParticipantState[P]:
+def freed(
+    participant: ParticipantState[PartT], event: Freed
+) -> ParticipantState[PartT]:
     """Go on without what a removal has freed."""
     part = participant.part.freed(event.removal)
     return attrs.evolve(participant, part=part)
 
 
 def forget(
-    participant: ParticipantState[P],
+    participant: ParticipantState[PartT],
     called: ControlCalled,
     body: ForgetBody,
     now: float,
     emit: Emit,
-) -> ParticipantState[P]:
+) -> ParticipantState[PartT]:
     """Forget these rollouts, or refuse the call and forget none of them."""
     if is_refused(participant, called, emit):
         return participant

@@ -182,4 +182,4 @@ class Part(Protocol):
         ...
 
 
-P = TypeVar("P", bound=Part)
+PartT = TypeVar("PartT", bound=Part)

@@ -20,9 +20,9 @@ from ipistate.protocol import (
     Exported,
     Free,
     Freed,
-    P,
     PartAction,
     ParticipantState,
+    PartT,
     Read,
     Reply,
     SetTimer,
@@ -51,13 +51,13 @@ def code_of(reply: Reply) -> str | None:
     return None if error is None else error["code"]
 
 
-class PartShell(Protocol[P]):
+class PartShell(Protocol[PartT]):
     """What one kind of server does beside what all participants do."""
 
     def changed(
         self,
-        before: ParticipantState[P],
-        after: ParticipantState[P],
+        before: ParticipantState[PartT],
+        after: ParticipantState[PartT],
         now: float,
         todo: tuple[Action, ...],
     ) -> None:
@@ -77,7 +77,7 @@ class PartShell(Protocol[P]):
         ...
 
 
-class ParticipantShell(Generic[P]):
+class ParticipantShell(Generic[PartT]):
     """Feeds events to the machine and performs its actions in their order.
 
     Everything happens on the event loop's thread, except the work on files.
@@ -92,13 +92,13 @@ class ParticipantShell(Generic[P]):
 
     def __init__(
         self,
-        participant: ParticipantState[P],
-        part: PartShell[P],
+        participant: ParticipantState[PartT],
+        part: PartShell[PartT],
         files: CheckpointFiles[Any],
         refused: Callable[[str], None],
         clock: LeaseClock,
     ) -> None:
-        self.participant: ParticipantState[P] = participant
+        self.participant: ParticipantState[PartT] = participant
         self._part = part
         self._files = files
         self._refused = refused
