@@ -93,6 +93,10 @@ class HoldingPart:
         del now, emit
         return attrs.evolve(self, is_open=True)
 
+    @property
+    def is_ready(self) -> bool:
+        return not self.running
+
     def report(self) -> Readiness:
         running = tuple(sorted(self.running))
         return Readiness(
@@ -161,8 +165,10 @@ class HoldingPart:
     def leaving(self, attempts: Mapping[str, int]) -> bool:
         return bool(attempts.keys() & self.running)
 
-    def freeing(self, attempts: Mapping[str, int], number: int, emit: Emit) -> Self:
-        del attempts, number, emit
+    def freeing(
+        self, attempts: Mapping[str, int], number: int, now: float, emit: Emit
+    ) -> Self:
+        del attempts, number, now, emit
         return self
 
     def freed(self, removal: int) -> Self:

@@ -70,11 +70,11 @@ def _problem(
 ) -> tuple[str, str] | None:
     # Looked at again: participants freeze one after another, and a cut of sessions that
     # still change could not be told from a good one.
-    report = participant.part.report()
-    if not report.ready:
+    part = participant.part
+    if not part.is_ready:
         return "invalid_phase", "no longer ready: something runs again"
     arguments = Arguments.of(body)
-    restarts = (arguments.kept or frozenset()).intersection(report.restarts)
+    restarts = (arguments.kept or frozenset()).intersection(part.report().restarts)
     if restarts:
         detail = f"the scope names restarts, which no record keeps: {min(restarts)}"
         return "restart_in_scope", detail

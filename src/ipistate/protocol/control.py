@@ -135,7 +135,7 @@ def _settle(
     participant = _time_out(participant, now, emit)
     while True:
         participant = prepare.settle(participant, now, emit)
-        participant = retire.settle(participant, emit)
+        participant = retire.settle(participant, now, emit)
         control = participant.control
         if control.holder is not None:
             break

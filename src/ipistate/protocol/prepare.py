@@ -54,7 +54,7 @@ def settle(
     if not control.prepares:
         return participant
     opened = control.open
-    if opened is not None and participant.part.report().ready:
+    if opened is not None and participant.part.is_ready:
         body = control.prepares[0].body
         document = _document(participant, Phase.PREPARED)
         opened = completed(opened, Phase.PREPARED, body, document)

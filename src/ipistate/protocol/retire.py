@@ -43,7 +43,9 @@ def begin(
     return participant.held_by(Retiring(called.call, body))
 
 
-def settle(participant: ParticipantState[PartT], emit: Emit) -> ParticipantState[PartT]:
+def settle(
+    participant: ParticipantState[PartT], now: float, emit: Emit
+) -> ParticipantState[PartT]:
     """Free what nothing uses any more, and answer when all of it is free."""
     control, part = participant.control, participant.part
     holder = control.holder
@@ -52,11 +54,13 @@ def settle(participant: ParticipantState[PartT], emit: Emit) -> ParticipantState
     attempts = highest(holder.body.episode_ids)
     if part.leaving(attempts):
         number = control.issued + 1
-        freeing = part.freeing(attempts, number, emit)
+        freeing = part.freeing(attempts, number, now, emit)
         if freeing is part:
             return participant
         control = attrs.evolve(control, issued=number)
-        return attrs.evolve(participant, part=freeing, control=control)
+        return settle(
+            ParticipantState(participant.settings, freeing, control), now, emit
+        )
     keys = tuple(episode.capture_key for episode in holder.body.episode_ids)
     emit(Reply(holder.call, 200, JsonObject({"retired": keys})))
     return participant.held_by(None)

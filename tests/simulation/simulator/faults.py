@@ -87,7 +87,7 @@ FAULTS = {
         retired_attempts, "is_among", "<=", "<"
     ),
     "ready while requests run": Fault(
-        resources.ResourcesPart, "report", "not inflight and ", ""
+        resources.ResourcesPart, "is_ready", "not self.admitted and ", ""
     ),
     "who left while waiting is still let in": Fault(
         resources.ResourcesPart,

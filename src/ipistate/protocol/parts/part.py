@@ -96,8 +96,13 @@ class Part(Protocol):
         """Admit work again, and what waited for it, in the order of its arrival."""
         ...
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether nothing runs and nothing blocks; asked after every event: O(1)."""
+        ...
+
     def report(self) -> Readiness:
-        """Say whether nothing runs and nothing blocks; it costs O(1) if nothing does."""
+        """Say the same, and why not."""
         ...
 
     def status(self) -> Mapping[str, object]:
@@ -169,7 +174,9 @@ class Part(Protocol):
         """Tell whether something of these attempts is not gone yet."""
         ...
 
-    def freeing(self, attempts: Mapping[str, int], number: int, emit: Emit) -> Self:
+    def freeing(
+        self, attempts: Mapping[str, int], number: int, now: float, emit: Emit
+    ) -> Self:
         """Stop and free what can be freed now, as the removal of this number."""
         ...
 

@@ -193,13 +193,17 @@ class ResourcesPart:
             bindings=self.bindings.claimed(event.session_id for event in entering),
         )
 
+    @property
+    def is_ready(self) -> bool:
+        """No request is in flight and no session of a retired attempt is left."""
+        return not self.admitted and not self.bindings.leaving
+
     def report(self) -> Readiness:
         """Count requests and sessions; blockers are episodes still being freed."""
-        inflight, blockers = len(self.admitted), self.bindings.blockers()
         return Readiness(
-            ready=not inflight and not blockers,
-            blockers=blockers,
-            counts={"inflight": inflight, "sessions": len(self.sessions)},
+            ready=self.is_ready,
+            blockers=self.bindings.blockers(),
+            counts={"inflight": len(self.admitted), "sessions": len(self.sessions)},
         )
 
     def status(self) -> Mapping[str, object]:
@@ -300,8 +304,11 @@ class ResourcesPart:
         )
         return is_seeding or bool(self.bindings.leaving_of(attempts))
 
-    def freeing(self, attempts: Mapping[str, int], number: int, emit: Emit) -> Self:
+    def freeing(
+        self, attempts: Mapping[str, int], number: int, now: float, emit: Emit
+    ) -> Self:
         """Free the sessions of these attempts that no request uses."""
+        del now
         # A request inside still works with its session's state; that one is freed when
         # the request has ended.
         busy, leaving = self.busy(), self.bindings.leaving

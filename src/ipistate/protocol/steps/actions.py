@@ -6,37 +6,39 @@ from typing import TypeAlias
 
 import attrs
 
+from ipistate.protocol.actions import PartAction
+
 
 @attrs.frozen
-class Proceed:
+class Proceed(PartAction):
     """Let the episode's task go on; the answer to its last event."""
 
     key: str
 
 
 @attrs.frozen
-class Wake:
+class Wake(PartAction):
     """Wake a parked task; it asks with ``WakeTaken`` whether it may go on."""
 
     key: str
 
 
 @attrs.frozen
-class Cancel:
+class Cancel(PartAction):
     """Cancel the episode's task, also if it waits. Said once in an episode's life."""
 
     key: str
 
 
 @attrs.frozen
-class Expire:
+class Expire(PartAction):
     """End the episode's step with a failure: its time is up. Said at most once."""
 
     key: str
 
 
 @attrs.frozen
-class ArmDeadline:
+class ArmDeadline(PartAction):
     """Send ``DeadlinePassed`` at this time; replaces the episode's last timer.
 
     None means that its time does not run.
@@ -47,7 +49,7 @@ class ArmDeadline:
 
 
 @attrs.frozen
-class RefuseEpisode:
+class RefuseEpisode(PartAction):
     """Answer an arriving episode with ``refusal(code, detail)``; nothing has changed."""
 
     key: str

@@ -11,6 +11,8 @@ from typing import TypeAlias
 
 import attrs
 
+from ipistate.protocol.events import PartEvent
+
 
 class StepMode(StrEnum):
     """What a checkpoint does about a step that runs."""
@@ -22,7 +24,7 @@ class StepMode(StrEnum):
 
 
 @attrs.frozen(kw_only=True)
-class EpisodeArrived:
+class EpisodeArrived(PartEvent):
     """An episode that was admitted is about to start; answered by ``Proceed``.
 
     ``boundary`` is the restored one that it continues from. ``budget`` is its time in
@@ -36,7 +38,7 @@ class EpisodeArrived:
 
 
 @attrs.frozen
-class BoundaryReached:
+class BoundaryReached(PartEvent):
     """The episode can be continued from this immutable value later."""
 
     key: str
@@ -44,7 +46,7 @@ class BoundaryReached:
 
 
 @attrs.frozen
-class StepStarted:
+class StepStarted(PartEvent):
     """A step of the protocol is about to run. The event before it is a boundary."""
 
     key: str
@@ -52,7 +54,7 @@ class StepStarted:
 
 
 @attrs.frozen
-class StepEnded:
+class StepEnded(PartEvent):
     """The step is over, well or not."""
 
     key: str
@@ -60,54 +62,54 @@ class StepEnded:
 
 
 @attrs.frozen
-class RestartMarked:
+class RestartMarked(PartEvent):
     """A participant cannot capture this episode: it starts over after a crash."""
 
     key: str
 
 
 @attrs.frozen
-class FinishStarted:
+class FinishStarted(PartEvent):
     """The protocol is over; what remains is the clean-up, which nothing cancels."""
 
     key: str
 
 
 @attrs.frozen
-class EpisodeEnded:
+class EpisodeEnded(PartEvent):
     """The episode's task has ended, for whatever reason."""
 
     key: str
 
 
 @attrs.frozen
-class EpisodeRetired:
+class EpisodeRetired(PartEvent):
     """The episode is to stop. It is gone when its task has ended."""
 
     key: str
 
 
 @attrs.frozen
-class WakeTaken:
+class WakeTaken(PartEvent):
     """A parked task has been woken, and asks whether it may go on."""
 
     key: str
 
 
 @attrs.frozen
-class DeadlinePassed:
+class DeadlinePassed(PartEvent):
     """The time asked for with ``ArmDeadline`` has come."""
 
     key: str
 
 
 @attrs.frozen
-class StepsClosed:
+class StepsClosed(PartEvent):
     """A checkpoint or a restore has closed admission."""
 
 
 @attrs.frozen
-class StepsOpened:
+class StepsOpened(PartEvent):
     """Admission is open again."""
 
 
