@@ -1,13 +1,13 @@
-"""Live episodes by their key: an immutable map that counts what blocks a checkpoint."""
+"""The entries of live episodes, each in its state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from itertools import chain
-from typing import Final
+from typing import Final, TypeAlias
 
 import attrs
+
+from ipistate.protocol.live_entries import LiveEntries
 
 
 class StepState(StrEnum):
@@ -61,71 +61,5 @@ class EpisodeEntry:
         return self.is_restart and not self.is_retired
 
 
-_PIECES: Final = 127
-"""A prime: keys that count up are spread evenly."""
-
-_EMPTY: Final[Mapping[str, EpisodeEntry]] = {}
-
-
-@attrs.frozen(eq=False, repr=False)
-class LiveEpisodes(Mapping[str, EpisodeEntry]):
-    """Read like any mapping, in no particular order; ``put`` and ``without`` change it.
-
-    A plain dict would be copied on every event, which is quadratic when thousands of
-    episodes are live. A change copies one of many small pieces.
-    """
-
-    _pieces: tuple[Mapping[str, EpisodeEntry], ...] = (_EMPTY,) * _PIECES
-    _count: int = 0
-    blocking: int = 0
-    """How many block; counted, because a prepare asks after every event."""
-
-    def put(self, key: str, entry: EpisodeEntry) -> LiveEpisodes:
-        """Return the map with an episode added or replaced."""
-        place = _place(key)
-        before = self._pieces[place].get(key)
-        return LiveEpisodes(
-            self._with(place, {**self._pieces[place], key: entry}),
-            self._count + (before is None),
-            self.blocking + entry.blocks - (before is not None and before.blocks),
-        )
-
-    def updated(self, entries: Mapping[str, EpisodeEntry]) -> LiveEpisodes:
-        """Return the map with many episodes replaced at once."""
-        pieces = [dict(piece) for piece in self._pieces]
-        for key, entry in entries.items():
-            pieces[_place(key)][key] = entry
-        blocking = sum(
-            entry.blocks - self[key].blocks for key, entry in entries.items()
-        )
-        return LiveEpisodes(tuple(pieces), self._count, self.blocking + blocking)
-
-    def without(self, key: str) -> LiveEpisodes:
-        """Return the map without an episode that is in it."""
-        place = _place(key)
-        rest = dict(self._pieces[place])
-        blocks = rest.pop(key).blocks
-        pieces = self._with(place, rest)
-        return LiveEpisodes(pieces, self._count - 1, self.blocking - blocks)
-
-    def _with(
-        self, place: int, piece: Mapping[str, EpisodeEntry]
-    ) -> tuple[Mapping[str, EpisodeEntry], ...]:
-        return (*self._pieces[:place], piece, *self._pieces[place + 1 :])
-
-    def __getitem__(self, key: str) -> EpisodeEntry:
-        return self._pieces[_place(key)][key]
-
-    def __iter__(self) -> Iterator[str]:
-        return chain.from_iterable(self._pieces)
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __repr__(self) -> str:
-        return f"LiveEpisodes({dict(self)!r})"
-
-
-def _place(key: str) -> int:
-    # Not hash(): a value that was pickled is read by a process with other hashes.
-    return int.from_bytes(key.encode("utf-8", "surrogatepass"), "big") % _PIECES
+LiveEpisodes: TypeAlias = LiveEntries[EpisodeEntry]
+"""By capture key or session key."""
