@@ -13,11 +13,10 @@ from typing import Any, ClassVar, Final, Self, TypeAlias, cast
 
 import attrs
 
-from ipistate.errors import CheckpointError
 from ipistate.protocol.actions import STATUS_OF, PartAction, Refuse
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.events import PartEvent
-from ipistate.protocol.parts.part import Emit, Readiness, Selection
+from ipistate.protocol.parts.part import Emit, PlainPart, Readiness, Selection
 from ipistate.protocol.parts.retired_attempts import RetiredAttempts, is_among
 from ipistate.protocol.records import CheckpointRecord
 from ipistate.protocol.steps.engine import EpisodeSteps, handle
@@ -83,7 +82,7 @@ def stepped(
 
 
 @attrs.frozen(kw_only=True)
-class EnvironmentPart:
+class EnvironmentPart(PlainPart):
     """Live episodes by capture key, and restored ones that nobody has sent again."""
 
     kind: ClassVar[str] = "environment"
@@ -117,11 +116,6 @@ class EnvironmentPart:
                 return attrs.evolve(self._step(event, now, emit), runs=runs)
             case _:
                 return self._step(cast("EpisodeEvent", event), now, emit)
-
-    def leaves(self, event: PartEvent) -> bool:
-        """Nobody waits here: a ``/run`` is refused at once, or it is live."""
-        del event
-        return False
 
     def _step(self, event: EpisodeEvent, now: float, emit: Emit) -> Self:
         return attrs.evolve(self, steps=stepped(self.steps, event, now, emit))
@@ -206,18 +200,6 @@ class EnvironmentPart:
             episode_id=run.episode, task_digest=run.task_digest, boundary=boundary
         )
 
-    def exported(
-        self, selection: Selection, states: Mapping[str, object]
-    ) -> tuple[Self, tuple[CheckpointRecord, ...]]:
-        """Write what was selected: boundaries are values, so the shell adds nothing."""
-        del states
-        return self, selection.records
-
-    def committed(self, records: Sequence[CheckpointRecord]) -> Mapping[str, object]:
-        """Add nothing to the reply."""
-        del records
-        return {}
-
     def unwanted(self, scope: frozenset[str] | None) -> tuple[str, ...]:
         """Name restored episodes that nobody has sent again and the scope gives up."""
         if scope is None:
@@ -255,18 +237,6 @@ class EnvironmentPart:
             awaits_resume=True,
         )
 
-    @property
-    def is_installing(self) -> bool:
-        """Never: records are installed at once."""
-        return False
-
-    def installed(
-        self, problem: CheckpointError | None, now: float, emit: Emit
-    ) -> Self:
-        """Take nothing: there is no installation that could end."""
-        del problem, now, emit
-        return self
-
     # Retire
 
     def marked(self, attempts: Mapping[str, int]) -> Self:
@@ -301,11 +271,6 @@ class EnvironmentPart:
             for key, record in self.restored.items()
             if is_among(record.episode_id.next_attempt, attempts)
         )
-
-    def freed(self, removal: int) -> Self:
-        """Take nothing: an episode's end is told by the engine's events."""
-        del removal
-        return self
 
     def forgotten(self, rollouts: frozenset[str]) -> Self:
         """Drop the marks of these rollouts."""

@@ -189,4 +189,43 @@ class Part(Protocol):
         ...
 
 
+@attrs.frozen
+class PlainPart:
+    """What most kinds answer alike: records are values, and installed at once."""
+
+    def leaves(self, event: PartEvent) -> bool:
+        """Nobody waits, so nobody can leave."""
+        del event
+        return False
+
+    def exported(
+        self, selection: Selection, states: Mapping[str, object]
+    ) -> tuple[Self, tuple[CheckpointRecord, ...]]:
+        """Write what was selected; the shell adds nothing."""
+        del states
+        return self, selection.records
+
+    def committed(self, records: Sequence[CheckpointRecord]) -> Mapping[str, object]:
+        """Add nothing to the reply."""
+        del records
+        return {}
+
+    @property
+    def is_installing(self) -> bool:
+        """Never."""
+        return False
+
+    def installed(
+        self, problem: CheckpointError | None, now: float, emit: Emit
+    ) -> Self:
+        """Take nothing: there is no installation that could end."""
+        del problem, now, emit
+        return self
+
+    def freed(self, removal: int) -> Self:
+        """Take nothing: the end of what runs is told by events of its own."""
+        del removal
+        return self
+
+
 PartT = TypeVar("PartT", bound=Part)

@@ -11,7 +11,6 @@ from typing import ClassVar, Final, Self, cast
 
 import attrs
 
-from ipistate.errors import CheckpointError
 from ipistate.protocol.actions import (
     STATUS_OF,
     Admit,
@@ -28,7 +27,7 @@ from ipistate.protocol.events import (
     RequestEnded,
     SessionsMade,
 )
-from ipistate.protocol.parts.part import Emit, Readiness, Selection
+from ipistate.protocol.parts.part import Emit, PlainPart, Readiness, Selection
 from ipistate.protocol.parts.retired_attempts import RetiredAttempts, is_among
 from ipistate.protocol.parts.session_registry import SessionRegistry
 from ipistate.protocol.parts.waiting_requests import WaitingRequests
@@ -44,7 +43,7 @@ _ENDING_PATHS: Final = frozenset({VERIFY_PATH, CLOSE_PATH})
 
 
 @attrs.frozen(kw_only=True)
-class ResourcesPart:
+class ResourcesPart(PlainPart):
     """Which requests may enter, which are inside, and which sessions exist."""
 
     kind: ClassVar[str] = KIND
@@ -233,11 +232,6 @@ class ResourcesPart:
         records = (SessionRecord(self.sessions[s], s, states[s]) for s in found)
         return self.removed(gone), tuple(records)
 
-    def committed(self, records: Sequence[CheckpointRecord]) -> Mapping[str, object]:
-        """Add nothing to the reply."""
-        del records
-        return {}
-
     def unwanted(self, scope: frozenset[str] | None) -> tuple[str, ...]:
         """Name restored sessions that nothing has used and the scope gives up."""
         return self.bindings.unwanted(scope)
@@ -274,18 +268,6 @@ class ResourcesPart:
         episodes = {one.session_id: one.episode_id.next_attempt for one in restored}
         bindings = self.bindings.installed(episodes)
         return attrs.evolve(self, is_open=False, bindings=bindings)
-
-    @property
-    def is_installing(self) -> bool:
-        """Never: sessions are installed at once."""
-        return False
-
-    def installed(
-        self, problem: CheckpointError | None, now: float, emit: Emit
-    ) -> Self:
-        """Take nothing: there is no installation that could end."""
-        del problem, now, emit
-        return self
 
     # Retire
 
