@@ -8,26 +8,20 @@ import attrs
 import pytest
 
 from documents import at
+from machines import LATE, NOW, Machine
 
 from ipistate.errors import CheckpointError
 from ipistate.protocol import (
     EpisodeId,
-    Event,
-    Manifest,
     PartAction,
     PartEvent,
-    ParticipantState,
     Phase,
     Readiness,
-    Restorable,
     Selection,
-    Settings,
-    handle,
     participant_status,
 )
 from ipistate.protocol import actions as do
 from ipistate.protocol import events as on
-from ipistate.protocol.operations import OPERATIONS
 from ipistate.protocol.parts.resources import ResourcesPart
 from ipistate.protocol.parts.retired_attempts import RetiredAttempts
 
@@ -38,8 +32,7 @@ if TYPE_CHECKING:
     from ipistate.protocol import CheckpointRecord
     from ipistate.protocol.parts.part import Emit
 
-NOW = 1_000.0
-LATE = NOW + 60
+R0 = EpisodeId("r", 0)
 
 
 @attrs.frozen
@@ -179,128 +172,70 @@ class HoldingPart:
         return attrs.evolve(self, retired=self.retired.forgotten(rollouts))
 
 
-class Machine:
-    """A machine with such a part, and what it has asked for."""
+def holding(**members: Any) -> Machine[HoldingPart]:
+    """Return a machine with such a part."""
+    return Machine(attrs.evolve(HoldingPart(), **members))
 
-    def __init__(self, **members: Any) -> None:
-        part = attrs.evolve(HoldingPart(), **members)
-        self.participant = ParticipantState(Settings(instance="policy"), part)
-        self.log: list[do.Action] = []
 
-    def feed(self, event: Event, now: float = NOW) -> tuple[do.Action, ...]:
-        """Take an event."""
-        self.participant, actions = handle(self.participant, event, now)
-        self.log += actions
-        return actions
-
-    def call(
-        self, name: str, number: int, now: float = NOW, **members: Any
-    ) -> tuple[do.Action, ...]:
-        """Make a control call that waits for a minute."""
-        base: dict[str, Any] = {"checkpoint_id": "c1", "deadline_ts": LATE}
-        body = OPERATIONS[name](**{**base, **members})
-        return self.feed(on.ControlCalled(number, body), now)
-
-    def reply(self, number: int) -> tuple[int, Mapping[str, object]]:
-        """Return the one reply to a call."""
-        (found,) = (a for a in self.log if isinstance(a, do.Reply) and a.call == number)
-        return found.status, found.document
-
-    def code(self, number: int) -> object:
-        """Return the code of a refused call."""
-        found: object = at(self.reply(number)[1], "error", "code")
-        return found
-
-    def phase(self) -> Phase:
-        """Return the phase now."""
-        return self.participant.phase
-
-    def restoring(self) -> Import:
-        """Begin a restore, up to its installation."""
-        scope = (EpisodeId("r", 0),)
-        self.call("restore", 1, checkpoint_dir="d", episode_ids=scope)
-        (read,) = (action for action in self.log if isinstance(action, do.Read))
-        manifest = Manifest(
-            kind="model",
-            instance="policy",
-            checkpoint_id="c0",
-            records_file="records.jsonl",
-            records_sha256="0" * 64,
-            record_count=1,
-        )
-        found = Restorable(manifest, (HeldRecord(EpisodeId("r", 0)),))
-        (begun,) = self.feed(on.ReadEnded(read.read, found))[:1]
-        assert isinstance(begun, Import)
-        return begun
+def restoring(machine: Machine[HoldingPart]) -> tuple[int, int]:
+    """Begin a restore, up to its installation; return the call and its number."""
+    call = machine.restore(HeldRecord(R0), checkpoint_id="c1")
+    begun: Import = machine.last(Import)
+    return call, begun.read
 
 
 def test_a_prepare_waits_for_events_of_the_part() -> None:
     """The machine settles after each of them, whatever it means."""
-    machine = Machine(running=frozenset({"r", "s"}))
-    machine.call("prepare", 1)
-    assert not machine.participant.part.is_open
+    machine = holding(running=frozenset({"r", "s"}))
+    prepare = machine.call("prepare")
+    assert not machine.part.is_open
     machine.feed(Delivered("r"))
     assert Phase.PREPARING is machine.phase()
     machine.feed(Delivered("s"))
 
-    assert "prepared" == machine.reply(1)[1]["phase"]
+    assert "prepared" == machine.reply(prepare)["phase"]
 
 
 def test_a_commit_refuses_a_scope_with_a_restart() -> None:
     """No record keeps it, so the controller must not count on it; nothing is written."""
-    machine = Machine(restarts=("r", "t"))
-    machine.call("prepare", 1)
-    machine.call("commit", 2, checkpoint_dir="d", episode_ids=(EpisodeId("r", 0),))
-    assert (409, "restart_in_scope") == (machine.reply(2)[0], machine.code(2))
+    machine = holding(restarts=("r", "t"))
+    machine.call("prepare")
+    commit = machine.call("commit", checkpoint_dir="d", episode_ids=(R0,))
+    assert "restart_in_scope" == machine.code(commit)
     assert not any(isinstance(action, do.Export | do.Write) for action in machine.log)
-    machine.call("commit", 3, checkpoint_dir="d", episode_ids=(EpisodeId("s", 0),))
+    machine.call("commit", checkpoint_dir="d", episode_ids=(EpisodeId("s", 0),))
 
     assert any(isinstance(action, do.Export) for action in machine.log)
 
 
 def test_a_commit_whose_part_needs_a_scope() -> None:
     """It is refused by the part's words, and may be repeated with one."""
-    machine = Machine()
-    machine.call("prepare", 1)
-    machine.call("commit", 2, checkpoint_dir="d")
+    machine = holding()
+    machine.call("prepare")
 
-    assert "checkpoint_error" == machine.code(2)
+    assert "checkpoint_error" == machine.code(
+        machine.call("commit", checkpoint_dir="d")
+    )
     assert Phase.PREPARED is machine.phase()
 
 
 def test_a_commit_shows_what_its_part_adds() -> None:
     """Records that the part knows are written; its members join the reply."""
-    machine = Machine()
-    machine.call("prepare", 1)
-    machine.call("commit", 2, checkpoint_dir="d", episode_ids=(EpisodeId("r", 0),))
-    machine.feed(on.Exported(1, {}))
-    (write,) = (action for action in machine.log if isinstance(action, do.Write))
-    assert (HeldRecord(EpisodeId("r", 0)),) == write.records
-    manifest = Manifest(
-        kind="model",
-        instance="policy",
-        checkpoint_id="c1",
-        records_file="records.jsonl",
-        records_sha256="0" * 64,
-        record_count=1,
-    )
-    machine.feed(on.WriteEnded(write.write, manifest))
+    machine = holding()
+    assert [HeldRecord(R0)] == machine.commit(R0)
 
-    assert ["r"] == at(machine.reply(2)[1], "staging_keys")
+    assert ["r"] == machine.last(do.Reply).document["staging_keys"]
 
 
 def test_a_restore_waits_for_the_installation() -> None:
     """It is answered when the part's shell says that it is done."""
-    machine = Machine()
-    begun = machine.restoring()
+    machine = holding()
+    call, read = restoring(machine)
     assert Phase.IDLE is machine.phase()
-    machine.feed(on.Installed(begun.read + 7))
-    machine.feed(on.Installed(begun.read))
+    machine.feed(on.Installed(read + 7))
+    machine.feed(on.Installed(read))
 
-    assert (200, ["r-a1"]) == (
-        machine.reply(1)[0],
-        at(machine.reply(1)[1], "restored"),
-    )
+    assert ["r-a1"] == machine.reply(call)["restored"]
     assert Phase.RESTORED is machine.phase()
     status = participant_status(machine.participant)
     assert ("model", ["r-a1"]) == (status["kind"], at(status, "restored_pending"))
@@ -308,44 +243,41 @@ def test_a_restore_waits_for_the_installation() -> None:
 
 def test_an_installation_that_fails_leaves_nothing() -> None:
     """The call gets its code, admission is open, and the restore may be repeated."""
-    machine = Machine()
-    begun = machine.restoring()
+    machine = holding()
+    call, read = restoring(machine)
     problem = CheckpointError("invalid_checkpoint_state", "no room")
-    machine.feed(on.Installed(begun.read, problem))
+    machine.feed(on.Installed(read, problem))
 
-    assert (422, "invalid_checkpoint_state") == (machine.reply(1)[0], machine.code(1))
-    assert (True, ()) == (
-        machine.participant.part.is_open,
-        machine.participant.part.imported,
-    )
+    assert "invalid_checkpoint_state" == machine.code(call)
+    assert (True, ()) == (machine.part.is_open, machine.part.imported)
 
 
 @pytest.mark.parametrize("is_dropped", [False, True])
 def test_an_installation_that_outlives_its_call(is_dropped: bool) -> None:
     """It keeps the lock until it ends, and then leaves nothing: nobody would resume it."""
-    machine = Machine()
-    begun = machine.restoring()
+    machine = holding()
+    call, read = restoring(machine)
     if is_dropped:
-        machine.feed(on.ControlDropped(1))
+        machine.feed(on.ControlDropped(call))
     else:
         machine.feed(on.Tick(), LATE)
-        assert "deadline_exceeded" == machine.code(1)
-    machine.call("prepare", 2, LATE, deadline_ts=LATE + 60)
-    assert machine.participant.part.is_installing
+        assert "deadline_exceeded" == machine.code(call)
+    prepare = machine.call("prepare", LATE, deadline_ts=LATE + 60)
+    assert machine.part.is_installing
     machine.feed(on.Tick(), LATE + 1)
-    machine.feed(on.Installed(begun.read), LATE + 2)
+    machine.feed(on.Installed(read), LATE + 2)
 
-    assert () == machine.participant.part.imported
-    assert "prepared" == machine.reply(2)[1]["phase"]
-    machine.feed(on.Installed(begun.read), LATE + 3)
+    assert () == machine.part.imported
+    assert "prepared" == machine.reply(prepare)["phase"]
+    machine.feed(on.Installed(read), LATE + 3)
     assert Phase.PREPARED is machine.phase()
 
 
 def test_a_late_answer_to_a_read_means_nothing() -> None:
     """The caller of a restore that only read has gone; nothing is installed."""
-    machine = Machine()
-    machine.call("restore", 1, checkpoint_dir="d", episode_ids=(EpisodeId("r", 0),))
-    machine.feed(on.ControlDropped(1))
+    machine = holding()
+    call = machine.call("restore", checkpoint_dir="d", episode_ids=(R0,))
+    machine.feed(on.ControlDropped(call))
     problem = CheckpointError("invalid_checkpoint_state", "damaged")
     machine.feed(on.ReadEnded(1, problem))
 
