@@ -205,7 +205,7 @@ class LiveAgent(PlainPart):
                 session = session.reached(event.boundary, is_open=self.is_open)
             case ModelAsked():
                 session = session.asked()
-            case ModelReplied():
+            case _:
                 session = session.replied(is_open=self.is_open)
         if not session.waits:
             emit(LoopProceeds(event.key))
