@@ -38,10 +38,13 @@ def verb(
         *arguments: int | str,
         tasks: Path = tasks,
         output: Path = tmp_path / "rows.jsonl",
+        cwd: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "ipistate", "run"]
         command += ["--tasks", str(tasks), "-o", str(output), *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd=cwd
+        )
 
     return run
 
@@ -246,16 +249,107 @@ def test_a_runner_that_dies_takes_its_server_along(site: Site) -> None:
     assert wait_until(lambda: has_ended(servers[0]))
 
 
-def test_a_server_that_dies_is_noticed(site: Site) -> None:
-    """The run ends with exit code 1 and nothing is masked: it can go on."""
+def test_d9_a_server_that_dies_is_started_again(site: Site) -> None:
+    """D9: the run goes on with another one, and masks nothing."""
     process = site.start()
     wait_until_it_plays(site, process)
     (server,) = children(process.pid)
     os.kill(server, signal.SIGKILL)
+    wait_until(lambda: "is started again" in (site.root / "stderr").read_text())
+    wait_until(lambda: any(one != server for one in children(process.pid)))
+    process.send_signal(signal.SIGINT)
 
-    assert 1 == process.wait(30)
-    assert "does not answer any more" in (site.root / "stderr").read_text()
+    assert 4 == process.wait(30)
     assert b"" == (site.root / "rows_failures.jsonl").read_bytes()
+
+
+def test_d9_a_server_that_always_dies_ends_the_run(
+    verb: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    """D9: it is started a bounded number of times, and the run can go on later."""
+    (tmp_path / "deadly.py").write_text(DEADLY)
+    done = verb("--policy", "deadly:policy", "--json", "--limit", 1, cwd=tmp_path)
+    told = json.loads(done.stdout)
+
+    assert (1, "server_gone", 10) == (done.returncode, told["ending"], told["restarts"])
+    assert "does not answer any more" in done.stderr
+    assert b"" == (tmp_path / "rows_failures.jsonl").read_bytes()
+
+
+DEADLY = """
+import os, signal, subprocess
+from ipistate.agents import PolicyReply
+
+class Deadly:
+    name = "deadly"
+
+    async def respond(self, messages, tools):
+        text = subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", str(os.getpid())], capture_output=True, text=True
+        ).stdout
+        for pid in text.split():
+            try:
+                os.kill(int(pid), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        call = {"type": "function_call", "name": "get_messages", "call_id": "a",
+                "arguments": "{}"}
+        from ipistate import JsonObject
+        return PolicyReply(items=(JsonObject(call),))
+
+policy = Deadly()
+"""
+
+
+def test_d10_the_first_rows_or_some_of_them(
+    verb: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    """D10: chosen rows keep their places; a resume with another choice is refused."""
+    first = tmp_path / "first.jsonl"
+    told = json.loads(
+        verb("--policy", "careful", "--limit", 3, "--json", output=first).stdout
+    )
+    assert (3, [0, 1, 2]) == (told["planned"], places(first))
+    chosen = ["--policy", "careful", "--sample", 4, "--seed", 7]
+    for name in ("a", "b"):
+        assert 0 == verb(*chosen, output=tmp_path / f"{name}.jsonl").returncode
+    sample = places(tmp_path / "a.jsonl")
+    again = verb(*chosen[:-1], 8, "--resume", output=tmp_path / "a.jsonl")
+
+    assert 4 == len(sample)
+    assert sample == places(tmp_path / "b.jsonl") != [0, 1, 2, 3]
+    assert 3 == again.returncode
+    assert "seed was 7, now 8" in again.stderr
+    both = verb(*chosen, "--limit", 2, output=tmp_path / "c.jsonl")
+    assert (2, True) == (both.returncode, "exclude each other" in both.stderr)
+
+
+def places(path: Path) -> list[int]:
+    """Return the task indices of rows, sorted."""
+    return sorted(row["_ng_task_index"] for row in rows_of(path))
+
+
+def test_d10_a_time_budget(
+    verb: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    """D10: no rollout begins after it, what had begun ends, and a resume goes on."""
+    short = ["--policy", "careful", "--concurrency", 1]
+    done = verb(*short, "--time-budget", "0.000000001", "--json")
+    told = json.loads(done.stdout)
+    assert (1, "budget_spent", 0) == (done.returncode, told["ending"], told["done"])
+    assert "time budget" in done.stderr
+    done = verb(*short, "--resume", "--json")
+
+    assert (0, 27) == (done.returncode, json.loads(done.stdout)["done"])
+
+
+def test_d10_a_cost_budget_needs_prices(
+    verb: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    """D10: without them nothing would ever cost anything."""
+    done = verb("--policy", "careful", "--cost-budget", 1)
+
+    assert (2, True) == (done.returncode, "--price-input" in done.stderr)
 
 
 def test_two_runs_of_one_output(site: Site) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 
 from contextlib import contextmanager
 from functools import partial
@@ -19,6 +18,7 @@ from ipistate.cli.interrupt import run_stoppably
 from ipistate.cli.options import AS_JSON, FILE, token_options
 from ipistate.cli.output_files import check_writable
 from ipistate.cli.policies import Chosen, with_policy
+from ipistate.cli.run_limits import RunLimits, duration, with_limits
 from ipistate.cli.run_progress import RunProgress, run_progress
 from ipistate.cli.terminal import amount, emit, note
 from ipistate.cli.tokens import secret_of
@@ -48,17 +48,6 @@ if TYPE_CHECKING:
 _TICK_SECONDS: Final = 0.25
 
 
-def _seconds(_: object, __: object, text: str) -> float:
-    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smh]?)", text)
-    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
-    if not seconds:
-        raise click.BadParameter(f"{text!r} is no duration; write 30s or 5m")
-    return seconds
-
-
-_UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
 @click.command("run", epilog=LEGEND)
 @click.option(
     "--tasks", type=FILE, required=True, help="Task rows to play (JSON Lines)."
@@ -72,6 +61,7 @@ _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
     "beside it, under names made from this one.",
 )
 @with_policy
+@with_limits
 @click.option(
     "--num-repeats",
     type=click.IntRange(1, 100_000),
@@ -121,7 +111,7 @@ _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 @click.option(
     "--checkpoint-every",
     metavar="TIME",
-    callback=_seconds,
+    callback=duration,
     default="30s",
     show_default=True,
     help="How long from one checkpoint to the next, as 30s, 5m or 1h.",
@@ -131,6 +121,7 @@ _UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 def command(
     chosen: Chosen,
     *,
+    limits: RunLimits,
     tasks: Path,
     output: Path,
     num_repeats: int,
@@ -187,6 +178,8 @@ def command(
             policy_options=_fingerprint(chosen, tasks, table),
             seed=chosen.seed,
             effects=effects,
+            limit=limits.choice.limit,
+            sample=limits.choice.sample,
         )
         options = chosen.options(rows)
         order = partial(
@@ -198,6 +191,7 @@ def command(
             token=token,
             checkpoint_dir=checkpoint_dir,
             checkpoint_seconds=checkpoint_every,
+            budget=limits.budget,
             tools=table,
         )
         with opened(RunFiles(output), configuration, resume=resume) as records:
@@ -321,6 +315,7 @@ def _tell(outcome: RunOutcome, output: Path, *, as_json: bool) -> None:
                 "unfinished": outcome.unfinished,
                 "failed": outcome.failed,
                 "continued": outcome.continued,
+                "restarts": outcome.restarts,
                 "mean_reward": tally.mean_reward,
                 "injection_followed": tally.followed,
                 "masked": tally.masked,
@@ -349,6 +344,7 @@ _WHY: Final = {
     Ending.COMPLETE: "what failed can run again",
     Ending.INTERRUPTED: "interrupted",
     Ending.SERVER_GONE: "the server of sessions does not answer any more",
+    Ending.BUDGET_SPENT: "a budget is spent",
     Ending.FAILING: "one rollout after another has failed",
 }
 

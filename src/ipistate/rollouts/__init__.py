@@ -4,8 +4,9 @@
 """
 
 from ipistate.rollouts.attempt import Attempt, close_request
+from ipistate.rollouts.budget import Prices, RunBudget
 from ipistate.rollouts.checkpoints import Boundary, deadline, freeze
-from ipistate.rollouts.configuration import Configuration, Place, Rollout
+from ipistate.rollouts.configuration import Configuration, Place, Rollout, RowChoice
 from ipistate.rollouts.connection import (
     Channel,
     EpisodeClient,
@@ -31,8 +32,11 @@ __all__ = [
     "EpisodeClient",
     "OpenFiles",
     "Place",
+    "Prices",
     "Records",
     "Rollout",
+    "RowChoice",
+    "RunBudget",
     "RunFileError",
     "RunFiles",
     "RunOrder",

@@ -6,6 +6,7 @@ import re
 
 from functools import cached_property
 from hashlib import sha256
+from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
@@ -17,6 +18,7 @@ from ipistate.kernel import (
     JsonValue,
     encode,
     identical,
+    trusted_object,
     unstructure,
 )
 from ipistate.protocol import EpisodeId
@@ -40,6 +42,23 @@ class Place(NamedTuple):
 
 
 @attrs.frozen(kw_only=True)
+class RowChoice:
+    """Which rows of a task file a run plays; without a choice all of them."""
+
+    limit: int | None = None
+    """The first so many."""
+    sample: int | None = None
+    """So many at random."""
+
+    def rows(self, total: int, seed: int) -> tuple[int, ...]:
+        """Choose among so many rows, in their order; equal seeds choose alike."""
+        if self.sample is not None:
+            draw = Random(f"ipistate {seed}")  # noqa: S311 - a sample, no secret
+            return tuple(sorted(draw.sample(range(total), min(self.sample, total))))
+        return tuple(range(total if self.limit is None else min(self.limit, total)))
+
+
+@attrs.frozen(kw_only=True)
 class Configuration:
     """Everything that decides what the rows are."""
 
@@ -54,26 +73,38 @@ class Configuration:
     """All that the policy's replies depend on; no secrets."""
     seed: int
     effects: bool
+    limit: int | None = None
+    sample: int | None = None
 
     @cached_property
     def name(self) -> str:
         """A short name for runs of this configuration: the beginning of its digest."""
-        return sha256(encode(unstructure(self))).hexdigest()[:_NAME_LENGTH]
+        return sha256(encode(self.to_document())).hexdigest()[:_NAME_LENGTH]
+
+    @cached_property
+    def rows(self) -> tuple[int, ...]:
+        """The rows that are played."""
+        choice = RowChoice(limit=self.limit, sample=self.sample)
+        return choice.rows(self.tasks, self.seed)
+
+    @cached_property
+    def _played(self) -> frozenset[int]:
+        return frozenset(self.rows)
 
     @property
     def rollouts(self) -> int:
         """How many rollouts a run has."""
-        return self.tasks * self.num_repeats
+        return len(self.rows) * self.num_repeats
 
     def places(self) -> Iterator[Place]:
         """Visit the place of every rollout, the repeats of a row one after another."""
-        for task in range(self.tasks):
+        for task in self.rows:
             for repeat in range(self.num_repeats):
                 yield Place(task, repeat)
 
     def has(self, place: Place) -> bool:
         """Tell whether a run has a rollout at this place."""
-        return place.task < self.tasks and place.repeat < self.num_repeats
+        return place.task in self._played and place.repeat < self.num_repeats
 
     def rollout_id(self, place: Place) -> str:
         """Name a rollout; the run's name in it keeps the rollouts of two runs apart."""
@@ -86,9 +117,15 @@ class Configuration:
             return None
         return Place(int(match["task"]), int(match["repeat"]))
 
+    def to_document(self) -> JsonObject:
+        """Write the configuration as JSON, without what was not chosen."""
+        # Runs that choose nothing keep the names that they had before there was a choice.
+        members = unstructure(self).items()
+        return trusted_object({n: one for n, one in members if one is not None})
+
     def to_json(self) -> bytes:
         """Write the configuration as its file has it."""
-        return encode(unstructure(self)) + b"\n"
+        return encode(self.to_document()) + b"\n"
 
 
 def differences(old: Configuration, new: Configuration) -> tuple[str, ...]:
@@ -96,7 +133,7 @@ def differences(old: Configuration, new: Configuration) -> tuple[str, ...]:
 
     Of what the policy depends on only the members that differ are told.
     """
-    before, after = unstructure(old), unstructure(new)
+    before, after = old.to_document(), new.to_document()
     return tuple(_differences("", before, after))
 
 

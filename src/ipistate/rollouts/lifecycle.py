@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 
@@ -22,8 +23,6 @@ from ipistate.rollouts.store import Store
 
 
 if TYPE_CHECKING:
-    import asyncio
-
     from collections.abc import AsyncGenerator, Mapping
 
     from ipistate.agents import AgentState
@@ -49,6 +48,8 @@ class RunOutcome:
     """Attempts of this time that are masked."""
     continued: int
     """Rollouts of this time that went on from a checkpoint."""
+    restarts: int = 0
+    """How often the run's own server was started again."""
     tally: RunTally
     seconds: float
 
@@ -73,20 +74,64 @@ async def run(
         IpiStateError: The server does not start, does not answer or cannot restore; a
             file cannot be written. What was written stays, and the run can go on.
     """
-    began, earlier = time.perf_counter(), len(records.done)
-    boundary: Boundary = Boundary()
+    began, earlier = time.monotonic(), len(records.done)
     check_place(order.checkpoint_dir, records, watch)
-    async with _served(order, records) as (server, coordinator):
+    lives: list[RunLife] = []
+    while True:
+        life = await _live(order, records, watch, stop, began)
+        lives.append(life)
+        if life.ending is not Ending.SERVER_GONE or order.url is not None:
+            break
+        # Only so often: what kills a server each time would go on for ever.
+        if len(lives) > order.most_restarts:
+            break
+        watch.note("the run's own server has died; it is started again")
+    records.write_metrics()
+    total, done = records.configuration.rollouts, len(records.done)
+    if life.ending is Ending.COMPLETE and done == total:
+        _tidy(records.files)
+    return RunOutcome(
+        ending=life.ending,
+        planned=total,
+        earlier=earlier,
+        done=done,
+        failed=sum(life.failures for life in lives),
+        continued=sum(life.continued for life in lives),
+        restarts=len(lives) - 1,
+        tally=records.tally,
+        seconds=time.monotonic() - began,
+    )
+
+
+@attrs.frozen(kw_only=True)
+class RunLife:
+    """What was done with one server."""
+
+    ending: Ending
+    failures: int
+    continued: int
+
+
+async def _live(
+    order: RunOrder,
+    records: Records,
+    watch: RunWatcher,
+    stop: asyncio.Event,
+    began: float,
+) -> RunLife:
+    boundary: Boundary = Boundary()
+    async with _served(order, records) as (server, coordinator), _copied(stop) as ends:
         checkpoints = _checkpoints(order, records, boundary, coordinator)
         restored = await _recovered(order, records, checkpoints, watch)
         runner = Runner(
             order=order,
             records=records,
             watch=watch,
-            stop=stop,
+            stop=ends,
             server=server,
             boundary=boundary,
             checkpoints=checkpoints,
+            began=began,
         )
         rollouts = planned(
             records.configuration,
@@ -98,20 +143,25 @@ async def run(
             ending = await runner.run(rollouts)
         finally:
             records.sync()
-    records.write_metrics()
-    total, done = records.configuration.rollouts, len(records.done)
-    if ending is Ending.COMPLETE and done == total:
-        _tidy(records.files)
-    return RunOutcome(
-        ending=ending,
-        planned=total,
-        earlier=earlier,
-        done=done,
-        failed=runner.failures,
-        continued=len(restored),
-        tally=records.tally,
-        seconds=time.perf_counter() - began,
-    )
+    return RunLife(ending=ending, failures=runner.failures, continued=len(restored))
+
+
+@asynccontextmanager
+async def _copied(stop: asyncio.Event) -> AsyncGenerator[asyncio.Event]:
+    # The runner sets its own when it gives up, and a later life must not begin stopped.
+    ends = asyncio.Event()
+
+    async def wait() -> None:
+        await stop.wait()
+        ends.set()
+
+    if stop.is_set():
+        ends.set()
+    waiting = asyncio.create_task(wait())
+    try:
+        yield ends
+    finally:
+        waiting.cancel()
 
 
 def _tidy(files: RunFiles) -> None:

@@ -18,6 +18,7 @@ from ipistate.kernel import (
     trusted_object,
 )
 from ipistate.protocol import EpisodeId
+from ipistate.rollouts.budget import Spent
 from ipistate.rollouts.configuration import Configuration, Place, differences
 from ipistate.rollouts.lines import LineFile, RunFileError, lines_of, write_whole
 from ipistate.scoring import metrics_report
@@ -38,20 +39,13 @@ _COUNTED: Final = (
 )
 
 
-def tokens_of(row: Mapping[str, Any]) -> int:
-    """Return how many tokens a row's response has cost."""
-    response = row.get("response")
-    usage = response.get("usage") if is_object(response) else None
-    total = usage.get("total_tokens") if is_object(usage) else 0
-    return total if isinstance(total, int) else 0
-
-
 @attrs.define(eq=False)
 class RunTally:
     """The rows of a run, counted."""
 
     rows: list[JsonObject] = attrs.field(factory=list[JsonObject])
-    tokens: int = 0
+    spent: Spent = attrs.Factory(Spent)
+    """Of rows and of failures."""
     masked: int = 0
     """Rows that count neither way."""
     followed: int = 0
@@ -62,13 +56,22 @@ class RunTally:
         # The rest of a row need not stay in memory.
         slim = trusted_object({name: row[name] for name in _COUNTED if name in row})
         self.rows.append(slim)
-        self.tokens += tokens_of(row)
+        self.spend(row)
         if slim.get("mask_sample"):
             self.masked += 1
             return
         self.followed += slim.get("injection_followed") is True
         reward = slim.get("reward")
         self.rewards += reward if isinstance(reward, int | float) else 0.0
+
+    def spend(self, row: Mapping[str, Any]) -> None:
+        """Count what a row or a failure has cost."""
+        self.spent = self.spent.with_response(row.get("response"))
+
+    @property
+    def tokens(self) -> int:
+        """What the endpoint says that all of it has cost."""
+        return self.spent.tokens
 
     @property
     def mean_reward(self) -> float | None:
@@ -164,6 +167,7 @@ class Records:
     def failed(self, failure: JsonObject) -> None:
         """Write down an attempt that is not scored."""
         self.failures.append(encode(failure))
+        self.tally.spend(failure)
 
     def sync(self) -> None:
         """Wait until all rows and failures are on the disk."""
@@ -188,7 +192,7 @@ class Records:
         )
 
     def read(self) -> None:
-        """Count the rows and attempts that are there.
+        """Count the rows, failures and attempts that are there.
 
         Raises:
             RunFileError: ``broken_row``: a line is not a row of this run.
@@ -196,6 +200,8 @@ class Records:
         """
         for number, line in lines_of(self.rows.path):
             self._count(self._row(number, line))
+        for number, line in lines_of(self.failures.path):
+            self.tally.spend(_decoded(self.failures.path, number, line))
         for number, line in lines_of(self.attempts.path):
             row = _decoded(self.attempts.path, number, line)
             place = self.configuration.place(str(row.get("_ng_rollout_id")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
@@ -12,6 +13,7 @@ import attrs
 from ipistate.agents import PolicyError
 from ipistate.kernel import JsonObject
 from ipistate.rollouts.attempt import Attempt
+from ipistate.rollouts.budget import RunBudget
 from ipistate.rollouts.checkpoints import FAILURES
 from ipistate.rollouts.connection import (
     Channel,
@@ -44,6 +46,8 @@ class Ending(StrEnum):
     """It was stopped."""
     SERVER_GONE = "server_gone"
     """The server of sessions does not answer any more."""
+    BUDGET_SPENT = "budget_spent"
+    """It may not spend more; what had begun was played to its end."""
     FAILING = "failing"
     """So many rollouts in a row have failed that the next ones would, too."""
 
@@ -81,6 +85,9 @@ class RunOrder:
     checkpoint_dir: Path | None = None
     checkpoint_seconds: float = 30.0
     """How long from one checkpoint to the next."""
+    budget: RunBudget = attrs.Factory(RunBudget)
+    most_restarts: int = 10
+    """So often the run's own server is started again when it dies."""
     tools: str | None = None
     """The server's table of tools, as ``module:name``; None for the built-in one."""
 
@@ -106,11 +113,14 @@ class Runner:
     server: Server
     boundary: Boundary
     checkpoints: Checkpoints | None
+    began: float
+    """When the run began, by ``time.monotonic``."""
     failures: int = attrs.field(default=0, init=False)
     """Attempts that are masked."""
     _warned: set[str] = attrs.field(factory=set[str], init=False)
     _in_a_row: int = attrs.field(default=0, init=False)
     _gave_up: Ending | None = attrs.field(default=None, init=False)
+    _is_spent: bool = attrs.field(default=False, init=False)
 
     async def run(self, rollouts: Iterator[Rollout]) -> Ending:
         """Play, as many at a time as were ordered, and return why it has ended.
@@ -136,7 +146,8 @@ class Runner:
             raise ended
         if self._gave_up is None and self.stop.is_set():
             return Ending.INTERRUPTED
-        return self._gave_up or Ending.COMPLETE
+        spent = Ending.BUDGET_SPENT if self._is_spent else Ending.COMPLETE
+        return self._gave_up or spent
 
     def _give_up(self, why: Ending) -> None:
         # A run that was stopped already was interrupted, whatever happens to it then.
@@ -147,7 +158,7 @@ class Runner:
     async def _play_all(self, rollouts: Iterator[Rollout]) -> None:
         async def work(channel: Channel) -> None:
             for rollout in rollouts:
-                if self.stop.is_set():
+                if self.stop.is_set() or self._spends_nothing_more():
                     return
                 await self._play(rollout, channel)
 
@@ -157,6 +168,15 @@ class Runner:
                     group.create_task(work(channel))
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from errors
+
+    def _spends_nothing_more(self) -> bool:
+        if not self._is_spent:
+            seconds = time.monotonic() - self.began
+            told = self.order.budget.reached(self.records.tally.spent, seconds)
+            if told is not None:
+                self._is_spent = True
+                self.watch.note(f"{told}; no further rollout begins")
+        return self._is_spent
 
     async def _play(self, rollout: Rollout, channel: Channel) -> None:
         self.records.began(rollout)
