@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from itertools import chain
-from types import MappingProxyType
 from typing import Final
 
 import attrs
@@ -65,7 +64,7 @@ class EpisodeEntry:
 _PIECES: Final = 127
 """A prime: keys that count up are spread evenly."""
 
-_EMPTY: Final[Mapping[str, EpisodeEntry]] = MappingProxyType({})
+_EMPTY: Final[Mapping[str, EpisodeEntry]] = {}
 
 
 @attrs.frozen(eq=False)
