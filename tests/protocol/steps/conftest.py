@@ -112,7 +112,7 @@ def shell() -> StepsShell:
     return StepsShell()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def shell_class() -> type[StepsShell]:
     """Return the class, for machines that start anew."""
     return StepsShell

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING
 
 import attrs
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -188,11 +189,34 @@ class Crashing(RuleBasedStateMachine):
 
 def test_no_wait_step_runs_twice_in_a_life(shell_class: type[StepsShell]) -> None:
     """Over any number of crashes, at any moment, with any checkpoint before them."""
-    profile = settings.default
-    assert profile is not None
     run_state_machine_as_test(
-        partial(Crashing, shell_class),
-        settings=settings(
-            max_examples=profile.max_examples * 5, stateful_step_count=60
-        ),
+        partial(Crashing, shell_class),  # type: ignore[arg-type]
+        settings=settings(stateful_step_count=50),
     )
+
+
+def step(machine: Crashing, random: Random) -> None:
+    """Do one thing, mostly what brings an episode on."""
+    match random.choices(range(4), weights=[60, 8, 6, 1])[0]:
+        case 0:
+            is_failed, is_restart = random.random() < 0.1, random.random() < 0.05
+            machine.advance(random.choice(ROLLOUTS), is_failed, is_restart)
+        case 1:
+            (machine.close if machine.is_open else machine.open)()
+        case 2 if not machine.is_open and machine.shell.steps.is_ready:
+            machine.commit()
+        case 3:
+            machine.crash()
+        case _:
+            pass
+
+
+@given(seed=st.integers(0, 2**32), script=SCRIPTS)
+def test_long_walks_over_many_crashes(
+    seed: int, script: list[str], shell_class: type[StepsShell]
+) -> None:
+    """The same, with enough events between the crashes for whole episodes."""
+    machine, random = Crashing(shell_class), Random(seed)
+    machine.boot(script)
+    for _ in range(400):
+        step(machine, random)

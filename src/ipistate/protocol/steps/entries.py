@@ -67,7 +67,7 @@ _PIECES: Final = 127
 _EMPTY: Final[Mapping[str, EpisodeEntry]] = {}
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class LiveEpisodes(Mapping[str, EpisodeEntry]):
     """Read like any mapping, in no particular order; ``put`` and ``without`` change it.
 
@@ -121,6 +121,9 @@ class LiveEpisodes(Mapping[str, EpisodeEntry]):
 
     def __len__(self) -> int:
         return self._count
+
+    def __repr__(self) -> str:
+        return f"LiveEpisodes({dict(self)!r})"
 
 
 def _place(key: str) -> int:
