@@ -27,6 +27,8 @@ STATUS_OF: Final[Mapping[str, int]] = MappingProxyType(
         "retire_incomplete": 409,
         "stale_attempt": 409,
         "restart_in_scope": 409,
+        "admission_closed": 409,
+        "activation_out_of_order": 409,
         "episode_taken": 409,
         "foreign_episode": 409,
         "checkpoint_error": 409,

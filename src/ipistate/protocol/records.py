@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from ipistate.kernel import Adopt
     from ipistate.sessions import StateCodec
 
+T = TypeVar("T")
+
 KIND: Final = "resources"
 STORE_VERSION: Final = 1
 RECORDS_FILE: Final = re.compile(r"records(-[0-9a-f]{64})?\.jsonl")
@@ -261,20 +263,43 @@ class _Envelope:
 def _read_any(
     line: bytes, codec: StateCodec[Any], scope: Collection[EpisodeId] | None
 ) -> SessionRecord | None:
-    def build(tree: Any, adopt: Adopt) -> SessionRecord | None:
-        named = {n: m for n, m in _object(tree).items() if n == "episode_id"}
-        episode = structure(named, _Named).episode_id
-        if scope is not None and episode not in scope:
-            return None
+    def build(tree: Any, adopt: Adopt) -> SessionRecord:
         envelope = structure(tree, _Envelope)
         try:
             state = codec.decode(envelope.state, adopt)
         except SchemaError as error:
             raise error.below("state") from None
-        return SessionRecord(episode, envelope.session_id, state)
+        return SessionRecord(envelope.episode_id, envelope.session_id, state)
 
-    _refuse_repeated(line, "episode_id")
-    return decode_as(line, build)
+    return read_line(line, scope, build)
+
+
+def read_line(
+    line: bytes,
+    scope: Collection[EpisodeId] | None,
+    build: Callable[[Any, Adopt], T],
+    *inner: str,
+) -> T | None:
+    """Read a line of any kind; None if its episode is valid but not in the scope.
+
+    Args:
+        line: One JSON object with the member ``episode_id``.
+        scope: The episodes to read, None for all.
+        build: Makes the record of the parsed tree.
+        inner: Members that may not have a member twice either.
+
+    Raises:
+        DecodeError: The line is not acceptable JSON.
+        SchemaError: It names no episode, has a member twice, or is refused by ``build``.
+    """
+
+    def read(tree: Any, adopt: Adopt) -> T | None:
+        named = {n: m for n, m in _object(tree).items() if n == "episode_id"}
+        episode = structure(named, _Named).episode_id
+        return build(tree, adopt) if scope is None or episode in scope else None
+
+    _refuse_repeated(line, "episode_id", *inner)
+    return decode_as(line, read)
 
 
 def _object(tree: Any) -> dict[str, Any]:

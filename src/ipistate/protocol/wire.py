@@ -16,6 +16,10 @@ VERIFY_PATH: Final = "/verify"
 CLOSE_PATH: Final = "/close_session"
 METRICS_PATH: Final = "/aggregate_metrics"
 REVERIFY_PATH: Final = "/reverify_mode"
+RUN_PATH: Final = "/run"
+RESPONSES_PATH: Final = "/v1/responses"
+AGENT_SESSIONS_PATH: Final = "/v1/agent_sessions"
+AGENT_CLOSE_PATH: Final = "/v1/agent_sessions/close"
 LIVENESS_PATHS: Final = ("/", "/health", "/healthz", "/livez", "/readyz")
 
 RESERVED_NAMES: Final = frozenset(
@@ -26,6 +30,9 @@ RESERVED_NAMES: Final = frozenset(
 
 ROLLOUT_PREFIX: Final = "/ng-rollout/"
 """A capture key and the path proper follow."""
+
+CAPTURE_SEGMENT: Final = "/training-token-capture"
+"""Follows a capture key where a model's tokens are to be captured."""
 
 CONTROL_PREFIX: Final = "/ng-control/"
 """What is below it passes no gate."""
@@ -38,6 +45,12 @@ EXTENSION_PATH: Final = "/ipistate/v1"
 
 VERIFY_MODE_HEADER: Final = "x-ng-checkpoint-verify"
 """The header of a seed's reply that says how a checkpoint treats verify requests."""
+
+RESTART_HEADER: Final = "x-ng-checkpoint-restart"
+"""``1`` in a seed's reply says that the server cannot capture the episode."""
+
+ACTIVATION_HEADER: Final = "x-ng-agent-activation"
+"""The number of an activation in its session, counted from 1."""
 
 HINT_HEADER: Final = "x-ipistate-hint"
 """Says why a request has no session; the body's text is fixed."""
