@@ -171,7 +171,7 @@ def _closed(state: TurnClose, document: JsonObject) -> TurnVerify:
     if not is_cookies(kept):
         reason = "resources_cookies does not give each cookie a string"
         raise failed(Stage.AGENT, "invalid_reply", reason)
-    cookies = trusted_object(handles.resources_cookies | kept)
+    cookies = handles.resources_cookies | kept
     return TurnVerify(
         handles=attrs.evolve(handles, resources_cookies=cookies),
         response=state.response,
