@@ -174,7 +174,7 @@ class AgentRun:
                     body=trusted_object({**self.row, "response": response}),
                     cookies=cookies,
                 )
-            case RunReturn():
+            case _:
                 raise TypeError("a state that is to be returned makes no request")
 
 
@@ -207,5 +207,5 @@ def _advanced(
             )
         case RunVerify(response=response):
             return Advanced(RunReturn(response=response, result=document))
-        case RunReturn():
+        case _:
             raise TypeError("a state that is to be returned has no answer")

@@ -117,7 +117,7 @@ def _advanced(
         case TurnVerify(observations=observed):
             after = TurnReturn(handles=handles, result=document, observations=observed)
             return Advanced(after)
-        case TurnReturn():
+        case _:
             raise TypeError("a state that is to be returned has no answer")
 
 

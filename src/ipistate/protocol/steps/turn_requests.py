@@ -82,7 +82,7 @@ class SingleTurn:
                 return self._to_agent(AGENT_CLOSE_PATH, handles)
             case TurnVerify():
                 return self._verification(state)
-            case TurnReturn():
+            case _:
                 raise TypeError("a state that is to be returned makes no request")
 
     def cleanup(self, state: TurnState) -> tuple[EffectRequest, ...]:
