@@ -19,8 +19,6 @@ from ipistate.protocol.steps.agent_run import (
     RunReturn,
     RunSeed,
     RunVerify,
-    advance_run,
-    run_mode,
 )
 from ipistate.protocol.steps.events import StepMode
 from ipistate.protocol.steps.exchange import (
@@ -72,7 +70,7 @@ def test_the_row_is_seeded_as_it_is() -> None:
 def test_the_seed_gives_the_cookie_and_the_verify_mode(header: str, mode: str) -> None:
     """The cookie is how a restored episode finds its restored session."""
     headers = {"x-ng-checkpoint-verify": header, "x-ng-checkpoint-restart": "1"}
-    outcome = advance_run(RunSeed(), reply({}, cookies=COOKIES, headers=headers))
+    outcome = RUN.advance(RunSeed(), reply({}, cookies=COOKIES, headers=headers))
 
     assert Advanced(RunLoop(cookies=COOKIES, verify_mode=mode), True) == outcome
 
@@ -97,7 +95,7 @@ def test_the_loop_is_a_request_of_the_agent_to_itself(
 
 def test_the_response_is_verified_with_the_row() -> None:
     """With the cookies that the loop has set last."""
-    outcome = advance_run(LOOP, reply(RESPONSE, cookies=JsonObject({"r": "2"})))
+    outcome = RUN.advance(LOOP, reply(RESPONSE, cookies=JsonObject({"r": "2"})))
     assert isinstance(outcome, Advanced)
     request = RUN.request(outcome.state)
 
@@ -111,11 +109,11 @@ def test_the_response_is_verified_with_the_row() -> None:
 
 def test_the_result_is_returned() -> None:
     """And nothing is asked after it."""
-    assert Advanced(RETURN) == advance_run(VERIFY, reply(RESULT))
+    assert Advanced(RETURN) == RUN.advance(VERIFY, reply(RESULT))
     with pytest.raises(TypeError, match="no request"):
         RUN.request(RETURN)
     with pytest.raises(TypeError, match="no answer"):
-        advance_run(RETURN, reply({}))
+        RUN.advance(RETURN, reply({}))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +128,7 @@ def test_the_result_is_returned() -> None:
 )
 def test_the_mode_of_each_step(state: RunBoundary, mode: StepMode | None) -> None:
     """A verify is replayed only if the resources server has said so."""
-    assert mode == run_mode(state)
+    assert mode == RUN.mode(state)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +143,7 @@ def test_failures_name_their_stage(state: RunBoundary, stage: Stage) -> None:
         reply([]),
     ]
     for answer in answers:
-        failure = advance_run(state, answer)
+        failure = RUN.advance(state, answer)
 
         assert isinstance(failure, EpisodeFailure)
         assert failure.stage is stage
@@ -155,7 +153,7 @@ def test_the_refusal_of_a_checkpoint_is_passed_on() -> None:
     """It is no failure."""
     body = {"error": {"code": "stale_attempt", "detail": "d"}}
 
-    refusal = advance_run(LOOP, reply(body, status=409))
+    refusal = RUN.advance(LOOP, reply(body, status=409))
     assert EpisodeRefusal(409, "stale_attempt", "d") == refusal
 
 

@@ -27,9 +27,8 @@ from ipistate.protocol.steps.failures import (
 )
 from ipistate.protocol.steps.outcomes import Advanced
 from ipistate.protocol.steps.single_turn import (
+    SingleTurn,
     TurnOutcome,
-    advance_turn,
-    turn_mode,
     turn_reply,
 )
 from ipistate.protocol.steps.tasks import RunBody
@@ -43,7 +42,6 @@ from ipistate.protocol.steps.turn_boundaries import (
     TurnVerify,
 )
 from ipistate.protocol.steps.turn_requests import (
-    SingleTurn,
     TurnSeedAgent,
     TurnState,
 )
@@ -112,7 +110,7 @@ def state_after(outcome: TurnOutcome) -> TurnState:
 
 def failure_of(state: TurnState, answer: EffectReply | EffectFault) -> EpisodeFailure:
     """Return the failure that an answer causes."""
-    outcome = advance_turn(TURN, state, answer)
+    outcome = TURN.advance(state, answer)
     assert isinstance(outcome, EpisodeFailure)
     return outcome
 
@@ -139,7 +137,7 @@ def failure_of(state: TurnState, answer: EffectReply | EffectFault) -> EpisodeFa
 )
 def test_the_mode_of_each_step(state: TurnState, mode: StepMode | None) -> None:
     """A verify is replayed only if the resources server has said so."""
-    assert mode == turn_mode(state)
+    assert mode == TURN.mode(state)
 
 
 def test_the_seed_names_both_sessions_before_anything_is_sent() -> None:
@@ -164,7 +162,7 @@ def test_then_the_agent_is_seeded_with_the_tools_of_the_row() -> None:
         {"r": "1"},
         x_ng_checkpoint_verify="replay",
     )
-    state = state_after(advance_turn(TURN, SEED, answer))
+    state = state_after(TURN.advance(SEED, answer))
     request = TURN.request(state)
 
     assert isinstance(state, TurnSeedAgent)
@@ -197,7 +195,7 @@ def test_grants_of_the_resources_server_are_passed_on() -> None:
         "resources_tools": granted,
         "sandbox_access": {"url": "u"},
     }
-    state = state_after(advance_turn(TURN, SEED, reply(body, {"r": "1"})))
+    state = state_after(TURN.advance(SEED, reply(body, {"r": "1"})))
 
     assert isinstance(state, TurnSeedAgent)
     assert (state.tool_accesses, state.sandbox_access) == (granted, {"url": "u"})
@@ -211,7 +209,7 @@ def test_a_row_without_tools_grants_none(tools: Any) -> None:
     run = attrs.evolve(RUN, task=attrs.evolve(RUN.task, task_input=given))
     turn = attrs.evolve(TURN, run=run)
     answer = reply({"resources_session_id": RESOURCES}, {"r": "1"})
-    state = state_after(advance_turn(turn, SEED, answer))
+    state = state_after(turn.advance(SEED, answer))
 
     assert isinstance(state, TurnSeedAgent)
     assert state.tool_accesses == []
@@ -221,7 +219,7 @@ def test_after_both_seeds_the_agent_is_invoked() -> None:
     """Its cookies are kept."""
     answer = reply({"agent_session_id": AGENT}, {"a": "1"})
 
-    assert Advanced(INVOKE) == advance_turn(TURN, SEED_AGENT, answer)
+    assert Advanced(INVOKE) == TURN.advance(SEED_AGENT, answer)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +244,7 @@ def test_an_invocation_says_that_it_is_the_first(
 
 def test_the_response_is_a_boundary_before_the_close() -> None:
     """The agent's cookies are those it set last."""
-    outcome = advance_turn(TURN, INVOKE, reply(RESPONSE, {"a": "2", "b": "1"}))
+    outcome = TURN.advance(INVOKE, reply(RESPONSE, {"a": "2", "b": "1"}))
 
     handles = attrs.evolve(HANDLES, agent_cookies=JsonObject({"a": "2", "b": "1"}))
     assert Advanced(TurnClose(handles=handles, response=RESPONSE)) == outcome
@@ -260,7 +258,7 @@ def test_closing_the_agent_gives_observations_and_cookies() -> None:
         "agent_observations": [{"z": 1, "a": 2}],
         "resources_cookies": {"r": "2"},
     }
-    outcome = advance_turn(TURN, CLOSE, reply(body))
+    outcome = TURN.advance(CLOSE, reply(body))
 
     assert request.server is ServerRole.AGENT
     assert request.path == "/ng-rollout/ipi-7-a1/v1/agent_sessions/close"
@@ -277,7 +275,7 @@ def test_an_agent_may_have_nothing_to_say(body: dict[str, Any]) -> None:
     """The cookies stay as they were."""
     answer = reply({"agent_session_id": AGENT, **body})
 
-    assert Advanced(VERIFY) == advance_turn(TURN, CLOSE, answer)
+    assert Advanced(VERIFY) == TURN.advance(CLOSE, answer)
 
 
 @pytest.mark.parametrize("observed", [None, [{"a": 1}]])
@@ -298,8 +296,8 @@ def test_the_flat_row_is_verified(observed: Any) -> None:
         "/ng-rollout/ipi-7-a1/verify",
     )
     assert (request.cookies, request.body) == ({"r": "1"}, {**expected, **more})
-    assert Advanced(attrs.evolve(RETURN, observations=observed)) == advance_turn(
-        TURN, state, reply(RESULT)
+    assert Advanced(attrs.evolve(RETURN, observations=observed)) == TURN.advance(
+        state, reply(RESULT)
     )
 
 
@@ -321,7 +319,7 @@ def test_a_state_to_be_returned_asks_nothing() -> None:
     with pytest.raises(TypeError, match="no request"):
         TURN.request(RETURN)
     with pytest.raises(TypeError, match="no answer"):
-        advance_turn(TURN, RETURN, reply({}))
+        TURN.advance(RETURN, reply({}))
 
 
 @pytest.mark.parametrize("state", [SEED, SEED_AGENT, INVOKE, CLOSE])
@@ -354,7 +352,7 @@ def test_a_seed_can_make_the_episode_a_restart(value: str) -> None:
     ]
     for state, answer in answers:
         marked = attrs.evolve(answer, headers={"x-ng-checkpoint-restart": value})
-        outcome = advance_turn(TURN, state, marked)
+        outcome = TURN.advance(state, marked)
 
         assert isinstance(outcome, Advanced)
         assert outcome.is_restart is (value == "1")
@@ -367,7 +365,7 @@ def test_anything_but_replay_is_wait(said: str) -> None:
         {"resources_session_id": RESOURCES}, {"r": "1"}, x_ng_checkpoint_verify=said
     )
 
-    handles = state_after(advance_turn(TURN, SEED, answer)).handles
+    handles = state_after(TURN.advance(SEED, answer)).handles
     assert handles.resources_verify == "wait"
 
 
@@ -454,7 +452,7 @@ def test_the_refusal_of_a_checkpoint_is_no_failure(state: TurnState, code: str) 
     """It is passed on as the HTTP error that it is."""
     answer = reply({"error": {"code": code, "detail": "d"}}, status=409)
 
-    assert EpisodeRefusal(409, code, "d") == advance_turn(TURN, state, answer)
+    assert EpisodeRefusal(409, code, "d") == TURN.advance(state, answer)
 
 
 @pytest.mark.parametrize(
@@ -480,7 +478,7 @@ def test_a_refusal_without_a_detail_is_one() -> None:
     """The code decides."""
     answer = EffectReply(status=409, body=b'{"error":{"code":"stale_attempt"}}')
 
-    assert EpisodeRefusal(409, "stale_attempt", "") == advance_turn(TURN, SEED, answer)
+    assert EpisodeRefusal(409, "stale_attempt", "") == TURN.advance(SEED, answer)
 
 
 def test_reasons_are_bounded() -> None:
@@ -581,7 +579,7 @@ def test_bad_boundaries(document: object, code: str, path: str) -> None:
 def test_a_turn_is_pure() -> None:
     """The same answer to the same state gives the same, and changes neither."""
     answer = reply({"resources_session_id": RESOURCES}, {"r": "1"})
-    outcomes = [advance_turn(TURN, SEED, answer) for _ in range(2)]
+    outcomes = [TURN.advance(SEED, answer) for _ in range(2)]
 
     assert outcomes[0] == outcomes[1]
     assert SEED.handles == FRESH
