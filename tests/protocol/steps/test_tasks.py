@@ -14,7 +14,7 @@ from hypothesis import given
 from ipistate.errors import SchemaError
 from ipistate.kernel import JsonObject, freeze, structure, thaw
 from ipistate.protocol.episode import EpisodeId
-from ipistate.protocol.steps.tasks import EpisodeTask, RunBody, episode_of
+from ipistate.protocol.steps.tasks import RunBody, RunTask, episode_of
 from ipistate.testing import json_objects
 
 
@@ -48,14 +48,14 @@ def test_the_digest_is_of_the_whole_task_in_sorted_order(
     document = {"more": extra, "task_input": given_input, "task_id": TASK["task_id"]}
     text = json.dumps(thaw(freeze(document)), sort_keys=True, separators=(",", ":"))
 
-    digest = structure(document, EpisodeTask).digest
+    digest = structure(document, RunTask).digest
     assert sha256(text.encode()).hexdigest() == digest
 
 
 def test_another_task_has_another_digest() -> None:
     """Numbers of another type, and truth, are not the same."""
     digests = {
-        structure({**TASK, "value": value}, EpisodeTask).digest
+        structure({**TASK, "value": value}, RunTask).digest
         for value in [1, 1.0, True, "1", None, [], {}]
     }
 

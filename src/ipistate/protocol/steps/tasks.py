@@ -32,7 +32,7 @@ class TaskInput:
 
 
 @attrs.frozen(kw_only=True)
-class EpisodeTask:
+class RunTask:
     """A task as a controller sends it; members that are not known here are kept."""
 
     task_id: TaskIdentity
@@ -54,7 +54,7 @@ class RunBody:
     """The native body of ``/run``; read it with ``structure``."""
 
     episode_id: EpisodeId
-    task: EpisodeTask
+    task: RunTask
 
 
 _ID: Final = "_ng_rollout_id"
