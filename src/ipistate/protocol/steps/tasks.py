@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 
 from ipistate.errors import SchemaError, json_path, preview
-from ipistate.kernel import EMPTY_OBJECT, JsonObject, unstructure
+from ipistate.kernel import EMPTY_OBJECT, JsonObject
 from ipistate.protocol.episode import EpisodeId
 
 
@@ -45,7 +45,16 @@ class RunTask:
 
         A restored episode is continued only with the task that it began with.
         """
-        text = json.dumps(unstructure(self), sort_keys=True, separators=(",", ":"))
+        given = self.task_input
+        asked, data = given.responses_create_params, given.task_data
+        named = {"responses_create_params": asked, "task_data": data}
+        # Plain objects around the parts, each of which may be as deep as a document.
+        whole = {
+            **self.extra,
+            "task_id": attrs.asdict(self.task_id),
+            "task_input": {**given.extra, **named},
+        }
+        text = json.dumps(whole, sort_keys=True, separators=(",", ":"))
         return sha256(text.encode("ascii")).hexdigest()
 
 
