@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from ipistate.errors import SchemaError
-from ipistate.kernel import JsonObject, structure
+from ipistate.kernel import MAX_DEPTH, JsonObject, structure
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.steps.tasks import RunBody, RunTask, episode_of
 from ipistate.testing import json_objects
@@ -39,7 +39,10 @@ def test_the_body_of_the_specification() -> None:
     )
 
 
-@given(json_objects(), json_objects(), json_objects())
+DOCUMENTS = json_objects(max_depth=MAX_DEPTH - 3)
+
+
+@given(DOCUMENTS, DOCUMENTS, DOCUMENTS)
 def test_the_digest_is_of_the_whole_task_in_sorted_order(
     params: JsonObject, data: JsonObject, extra: JsonObject
 ) -> None:
