@@ -11,7 +11,7 @@ import attrs
 
 
 class StepState(StrEnum):
-    """Where a live episode stands (docs/reference/control-plane.md, section 6.1)."""
+    """Where a live episode stands (docs/explanation/protocol.md)."""
 
     RUNNING = "running"
     WAIT_STEP = "wait_step"
