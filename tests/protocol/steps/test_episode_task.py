@@ -30,8 +30,7 @@ from ipistate.protocol.steps.agent_run import (
     RunReturn,
     RunSeed,
 )
-from ipistate.protocol.steps.environment import EnvironmentEpisodes, EpisodeOrigin
-from ipistate.protocol.steps.episode_records import EnvironmentRecord
+from ipistate.protocol.steps.engine import EpisodeSteps, handle
 from ipistate.protocol.steps.episode_task import (
     EpisodeConclusion,
     EpisodeTask,
@@ -48,8 +47,8 @@ from ipistate.protocol.steps.failures import EpisodeFailure, EpisodeRefusal, Sta
 from ipistate.protocol.steps.single_turn import SingleTurn
 from ipistate.protocol.steps.tasks import RunBody
 from ipistate.protocol.steps.turn_boundaries import (
+    TURN_BOUNDARIES,
     SessionHandles,
-    TurnBoundary,
     TurnReturn,
     TurnSeed,
 )
@@ -241,9 +240,9 @@ def test_a_task_waits_for_one_thing() -> None:
 
 @attrs.frozen(kw_only=True)
 class Saved:
-    """A checkpoint of all servers."""
+    """A checkpoint of all servers: boundaries as JSON, by capture key."""
 
-    records: tuple[EnvironmentRecord[TurnBoundary], ...] = ()
+    boundaries: dict[str, JsonObject | None] = attrs.Factory(dict)
     done: Counter[tuple[str, str]] = attrs.Factory(Counter)
     results: dict[str, object] = attrs.Factory(dict)
 
@@ -254,46 +253,42 @@ class Deployment:
     def __init__(self, verify_mode: str) -> None:
         """Start with nothing saved."""
         self.servers, self.saved, self.sessions = Servers(verify_mode), Saved(), 0
-        self.attempts = dict.fromkeys(ROLLOUTS, 0)
         self.boot()
 
     def boot(self) -> None:
-        """Start fresh processes from what was saved."""
+        """Start fresh processes from what was saved, each episode under a new attempt."""
         saved = self.saved
-        self.episodes = EnvironmentEpisodes[TurnBoundary]()
+        self.steps = EpisodeSteps()
         self.tasks: dict[str, EpisodeTask[TurnState]] = {}
         self.requests: dict[str, EffectRequest] = {}
         self.parked: set[str] = set()
         self.servers.done = deepcopy(saved.done)
         self.results = dict(saved.results)
-        if saved.records:
-            self.episodes = self.episodes.install(saved.records, 0.0).open(0.0)[0]
-        self.attempts = {
-            one.episode_id.rollout_id: one.episode_id.attempt
-            for one in self.episodes.restored.values()
-        }
+        self.restored: dict[str, JsonObject | None] = {}
+        self.attempts = dict.fromkeys(ROLLOUTS, 0)
+        for key, boundary in saved.boundaries.items():
+            episode = EpisodeId.from_capture_key(key).next_attempt
+            self.restored[episode.capture_key] = boundary
+            self.attempts[episode.rollout_id] = episode.attempt
 
-    def key(self, rollout: str) -> str:
-        """Return the capture key that the controller sends next."""
-        return EpisodeId(rollout, self.attempts.get(rollout, 0)).capture_key
+    def take(self, event: on.EpisodeEvent) -> tuple[do.EpisodeAction, ...]:
+        """Hand an event to the engine."""
+        self.steps, actions = handle(self.steps, event, 0.0)
+        return actions
 
     def arrive(self, rollout: str) -> None:
-        """Send a rollout's ``/run`` if it has no result and is not running."""
-        key = self.key(rollout)
+        """Send a rollout's ``/run`` if it has no result and may start."""
+        key = EpisodeId(rollout, self.attempts[rollout]).capture_key
         if rollout in self.results or key in self.tasks:
             return
-        turn, self.sessions = turn_of(key), self.sessions + 1
-        origin = EpisodeOrigin(
-            episode_id=turn.run.episode_id, task_digest=turn.run.task.digest
-        )
-        self.episodes, actions = self.episodes.arrive(origin, 0.0)
-        if any(isinstance(one, do.RefuseEpisode) for one in actions):
-            assert not self.episodes.steps.is_open
+        if not self.steps.is_open and key not in self.restored:
             return
-        boundary: Any = self.episodes.steps.live[key].boundary
-        state = fresh(self.sessions) if boundary is None else boundary
-        self.tasks[key] = EpisodeTask(key=key, protocol=turn, state=state)
-        self.heard(key, actions)
+        self.sessions += 1
+        saved = self.restored.pop(key, None)
+        boundary = None if saved is None else TURN_BOUNDARIES.decode(saved)
+        state: TurnState = fresh(self.sessions) if boundary is None else boundary
+        self.tasks[key] = EpisodeTask(key=key, protocol=turn_of(key), state=state)
+        self.heard(key, self.take(on.EpisodeArrived(key=key, boundary=boundary)))
 
     def heard(self, key: str, actions: tuple[do.EpisodeAction, ...]) -> None:
         """Let a task go on if it may."""
@@ -313,10 +308,9 @@ class Deployment:
             rollout = EpisodeId.from_capture_key(key).rollout_id
             self.results[rollout] = action.outcome
             del self.tasks[key]
-            self.episodes, _ = self.episodes.take(on.EpisodeEnded(key), 0.0)
+            self.take(on.EpisodeEnded(key))
         else:
-            self.episodes, actions = self.episodes.take(action, 0.0)
-            self.heard(key, actions)
+            self.heard(key, self.take(action))
 
     def deliver(self, key: str, *, is_lost: bool) -> None:
         """Let a request be answered, or be lost with its answer."""
@@ -327,22 +321,26 @@ class Deployment:
     def wake(self, key: str) -> None:
         """Let a parked task ask whether it may go on."""
         self.parked.discard(key)
-        self.episodes, actions = self.episodes.take(on.WakeTaken(key), 0.0)
-        self.heard(key, actions)
+        self.heard(key, self.take(on.WakeTaken(key)))
 
     def switch(self) -> None:
         """Open a checkpoint, or resume."""
-        is_open = self.episodes.steps.is_open
-        switched = self.episodes.close if is_open else self.episodes.open
-        self.episodes, _ = switched(0.0)
+        self.take(on.StepsClosed() if self.steps.is_open else on.StepsOpened())
 
     def commit(self) -> None:
-        """Save everything if nothing blocks."""
-        steps = self.episodes.steps
-        if steps.is_ready and not steps.is_open:
-            done = deepcopy(self.servers.done)
-            records = self.episodes.records(None)
-            self.saved = Saved(records=records, done=done, results=dict(self.results))
+        """Save everything if nothing blocks: what waits for its ``/run``, too."""
+        if not self.steps.is_ready or self.steps.is_open:
+            return
+        exported: dict[str, Any] = dict(self.steps.exported())
+        boundaries = {
+            key: None if one is None else TURN_BOUNDARIES.encode(one)
+            for key, one in exported.items()
+        }
+        self.saved = Saved(
+            boundaries={**self.restored, **boundaries},
+            done=deepcopy(self.servers.done),
+            results=dict(self.results),
+        )
 
     def step(self, random: Random) -> None:
         """Do one thing."""
@@ -365,7 +363,7 @@ class Deployment:
 
     def finish(self) -> None:
         """Let everything come to its end, without further losses."""
-        if not self.episodes.steps.is_open:
+        if not self.steps.is_open:
             self.switch()
         while len(self.results) < len(ROLLOUTS):
             for rollout in ROLLOUTS:
@@ -387,10 +385,7 @@ def test_every_rollout_has_one_result_whatever_crashes(
     deployment.finish()
 
     assert {*ROLLOUTS} == deployment.results.keys()
-    assert (0, {}) == (
-        len(deployment.episodes.steps.live),
-        deployment.episodes.restored,
-    )
+    assert (0, {}) == (len(deployment.steps.live), deployment.restored)
     for outcome in deployment.results.values():
         if isinstance(outcome, EpisodeFailure):
             assert (outcome.failure_kind, outcome.terminal) == ("connection", False)

@@ -115,7 +115,6 @@ def _arrive(
     entry = EpisodeEntry(
         state=StepState.RUNNING if steps.is_open else StepState.PARKED,
         boundary=event.boundary,
-        origin=event.origin,
         is_restart=event.is_restart and steps.is_open,
         becomes_restart=event.is_restart and not steps.is_open,
         left=event.budget,

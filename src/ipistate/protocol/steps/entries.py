@@ -32,7 +32,6 @@ class EpisodeEntry:
     """In ``replay_step``: it ended while a checkpoint was open; a boundary follows."""
     boundary: object = None
     """The latest one, None to start over."""
-    origin: object = None
     is_restart: bool = False
     becomes_restart: bool = False
     """When admission opens; until then its task waits."""

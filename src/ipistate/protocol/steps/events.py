@@ -33,8 +33,6 @@ class EpisodeArrived:
     boundary: object = None
     is_restart: bool = False
     budget: float | None = None
-    origin: object = None
-    """What the owner of the steps wants to know of the episode; not looked at."""
 
 
 @attrs.frozen
