@@ -12,6 +12,6 @@ from coverage.cmdline import main
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 ROOMS = tomllib.loads(PROJECT.read_text("utf-8"))["tool"]["ipistate"]["pure_rooms"]
-PATTERNS = [f"*/ipistate/{room}{end}" for room in ROOMS for end in (".py", "/*.py")]
+PATTERNS = [f"*/ipistate/{room}{end}" for room in ROOMS for end in (".py", "/**/*.py")]
 
 sys.exit(main(["report", "--fail-under=100", f"--include={','.join(PATTERNS)}"]))

@@ -1,6 +1,6 @@
 """The part of an agent: sessions, their activations, and ``/run`` episodes.
 
-See docs/reference/control-plane.md, section 6.3.
+See docs/reference/control-plane.md, section 6
 """
 
 from __future__ import annotations

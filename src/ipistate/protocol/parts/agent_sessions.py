@@ -17,7 +17,7 @@ from ipistate.protocol.live_entries import LiveEntries
 
 
 class SessionState(StrEnum):
-    """Where a session stands (docs/reference/control-plane.md, section 6.3.2)."""
+    """Where a session stands (docs/reference/control-plane.md, section 6)."""
 
     IDLE = "idle"
     RUNNING = "running"

@@ -2,7 +2,7 @@
 
 Its data plane has one route, ``/run``. An episode that runs is an entry of the steps
 engine; one that was restored waits for its controller to send it again (docs/reference/
-control-plane.md, section 6.2).
+control-plane.md, section 6).
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class EnvironmentPart(PlainPart):
     def _problem(
         self, event: RunArrived, record: Record | None
     ) -> tuple[str, str] | None:
-        # In this order (docs/reference/control-plane.md, section 6.2.1).
+        # In this order (docs/reference/control-plane.md, section 6).
         key = event.episode.capture_key
         if self.retired.covers(event.episode):
             return "stale_attempt", "this attempt has been retired"

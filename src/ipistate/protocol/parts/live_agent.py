@@ -1,6 +1,6 @@
 """The data plane of an agent: seeds, activations, closes, and ``/run`` episodes.
 
-See docs/reference/control-plane.md, section 6.3.
+See docs/reference/control-plane.md, section 6
 """
 
 from __future__ import annotations

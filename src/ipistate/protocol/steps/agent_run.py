@@ -1,6 +1,6 @@
 """An agent's ``/run`` as a reducer: seed, loop, verify, return.
 
-A state says which request to make (``AgentRun.request``), and ``advance_run`` takes the
+A state says which request to make (``AgentRun.request``), and ``advance`` takes the
 answer. The loop is a request of the agent to itself; every state is a boundary.
 """
 
@@ -98,17 +98,6 @@ _STAGES: Final[Mapping[type[Any], Stage]] = {
 _PARAMS: Final = "responses_create_params"
 
 
-def run_mode(state: RunBoundary) -> StepMode | None:
-    """Return what a checkpoint does about the step of a state; None without a step."""
-    match state:
-        case RunReturn():
-            return None
-        case RunVerify():
-            return StepMode(state.verify_mode)
-        case _:
-            return StepMode.REPLAY
-
-
 @attrs.frozen(kw_only=True)
 class AgentRun:
     """What does not change while an agent's ``/run`` goes on."""
@@ -174,23 +163,42 @@ class AgentRun:
                     body=trusted_object({**self.row, "response": response}),
                     cookies=cookies,
                 )
-            case RunReturn():
+            case _:
                 raise TypeError("a state that is to be returned makes no request")
 
+    def mode(self, state: RunBoundary) -> StepMode | None:
+        """Return what a checkpoint does about a state's step; None without a step."""
+        match state:
+            case RunReturn():
+                return None
+            case RunVerify():
+                return StepMode(state.verify_mode)
+            case _:
+                return StepMode.REPLAY
 
-def advance_run(state: RunBoundary, answer: EffectReply | EffectFault) -> RunAdvance:
-    """Take the answer to a state's request.
+    def is_boundary(self, _: RunBoundary) -> bool:
+        """Tell whether a checkpoint can record a state: every one."""
+        return True
 
-    Returns:
-        The next state, the failure that ends the episode, or the refusal of a
-        checkpoint, which is passed on to the caller.
-    """
-    stage = _STAGES[type(state)]
-    try:
-        reply = received(answer, stage)
-        return _advanced(state, reply, document_of(reply, stage))
-    except StepFailedError as error:
-        return error.outcome
+    def advance(
+        self, state: RunBoundary, answer: EffectReply | EffectFault
+    ) -> RunAdvance:
+        """Take the answer to a state's request.
+
+        Returns:
+            The next state, the failure that ends the episode, or the refusal of a
+            checkpoint, which is passed on to the caller.
+        """
+        stage = _STAGES[type(state)]
+        try:
+            reply = received(answer, stage)
+            return _advanced(state, reply, document_of(reply, stage))
+        except StepFailedError as error:
+            return error.outcome
+
+    def cleanup(self, _: RunBoundary) -> tuple[EffectRequest, ...]:
+        """Return nothing: a verify ends the session, and an attempt's stays for it."""
+        return ()
 
 
 def _advanced(
@@ -207,5 +215,5 @@ def _advanced(
             )
         case RunVerify(response=response):
             return Advanced(RunReturn(response=response, result=document))
-        case RunReturn():
+        case _:
             raise TypeError("a state that is to be returned has no answer")

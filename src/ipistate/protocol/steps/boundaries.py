@@ -60,8 +60,7 @@ class BoundaryCodec(Generic[B]):
     def encode(self, boundary: B) -> JsonObject:
         """Write a boundary; ``next`` stands first."""
         names = {kind: name for name, kind in self.kinds.items()}
-        first = {"next": names[type(boundary)]}
-        return trusted_object(first | unstructure(boundary))
+        return trusted_object({"next": names[type(boundary)], **unstructure(boundary)})
 
     def decode(self, tree: object, adopt: Adopt = freeze) -> B:
         """Read what ``encode`` has written, keeping parts by ``adopt`` only.

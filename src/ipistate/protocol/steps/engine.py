@@ -1,7 +1,7 @@
 """The steps engine: which episodes a checkpoint waits for, and what it records of them.
 
 ``handle(steps, event, now)`` gives another value and actions, as the control machine
-does. The rules are those of docs/reference/control-plane.md, section 6.1, and these:
+does. The rules are those of docs/explanation/protocol.md, and these:
 
 * An episode that arrives while a checkpoint is open is parked where it begins, and a
   replay step that fails then parks its episode, so what is exported stays the same.

@@ -11,7 +11,7 @@ from ipistate.protocol.live_entries import LiveEntries
 
 
 class StepState(StrEnum):
-    """Where a live episode stands (docs/reference/control-plane.md, section 6.1)."""
+    """Where a live episode stands (docs/explanation/protocol.md)."""
 
     RUNNING = "running"
     WAIT_STEP = "wait_step"

@@ -153,9 +153,7 @@ def _passed(answer: EffectReply) -> EpisodeRefusal | None:
     )
 
 
-def check_echo(
-    document: JsonObject, name: str, stage: Stage, expected: JsonValue
-) -> None:
+def check_echo(document: JsonObject, name: str, expected: str, stage: Stage) -> None:
     """Check that a reply repeats what it was asked for.
 
     Raises:

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 import attrs
 
-from ipistate.kernel import JsonObject, trusted_object
+from ipistate.kernel import JsonObject
 from ipistate.protocol.steps.events import StepMode
 from ipistate.protocol.steps.exchange import EffectReply
 from ipistate.protocol.wire import RESTART_HEADER, VERIFY_MODE_HEADER
@@ -26,7 +26,7 @@ class Advanced(Generic[S_co]):
 
 def merged(cookies: JsonObject, reply: EffectReply) -> JsonObject:
     """Return the cookies with those that a reply sets."""
-    return trusted_object(cookies | reply.cookies) if reply.cookies else cookies
+    return cookies | reply.cookies if reply.cookies else cookies
 
 
 def verify_mode(reply: EffectReply) -> str:

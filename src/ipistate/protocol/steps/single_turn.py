@@ -1,7 +1,7 @@
 """The protocol ``single_agent_turn`` as a reducer: state and reply in, next state out.
 
-A state says which request to make (``SingleTurn.request``), and ``advance_turn`` takes
-the answer. All states but one are boundaries, so what a checkpoint records is the state.
+A state says which request to make (``SingleTurn.request``), and ``advance`` takes the
+answer. All states but one are boundaries, so what a checkpoint records is the state.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from ipistate.protocol.steps.turn_boundaries import (
     TurnVerify,
 )
 from ipistate.protocol.steps.turn_requests import (
-    SingleTurn,
+    TurnRequests,
     TurnSeedAgent,
     TurnState,
     direct_grants,
@@ -57,21 +57,44 @@ from ipistate.protocol.steps.turn_requests import (
 TurnOutcome: TypeAlias = Advanced[TurnState] | EpisodeFailure | EpisodeRefusal
 
 
-def turn_mode(state: TurnState) -> StepMode | None:
-    """Return what a checkpoint does about the step of a state; None without a step."""
-    match state:
-        case TurnReturn():
-            return None
-        case TurnClose():
-            return StepMode.WAIT
-        case TurnVerify():
-            return StepMode(state.handles.resources_verify)
-        case _:
-            return StepMode.REPLAY
+@attrs.frozen(kw_only=True)
+class SingleTurn(TurnRequests):
+    """One episode of the protocol."""
+
+    def mode(self, state: TurnState) -> StepMode | None:
+        """Return what a checkpoint does about a state's step; None without a step."""
+        match state:
+            case TurnReturn():
+                return None
+            case TurnClose():
+                return StepMode.WAIT
+            case TurnVerify():
+                return StepMode(state.handles.resources_verify)
+            case _:
+                return StepMode.REPLAY
+
+    def is_boundary(self, state: TurnState) -> bool:
+        """Tell whether a checkpoint can record a state."""
+        return not isinstance(state, TurnSeedAgent)
+
+    def advance(
+        self, state: TurnState, answer: EffectReply | EffectFault
+    ) -> TurnOutcome:
+        """Take the answer to a state's request.
+
+        Returns:
+            The next state, the failure that ends the episode, or the refusal of a
+            checkpoint, which is passed on to the caller.
+        """
+        stage = _stage(state)
+        try:
+            reply = received(answer, stage)
+            return _advanced(self, state, reply, document_of(reply, stage))
+        except StepFailedError as error:
+            return error.outcome
 
 
-def turn_stage(state: TurnState) -> Stage:
-    """Return what a failure in a state is called."""
+def _stage(state: TurnState) -> Stage:
     match state:
         case TurnSeed() | TurnSeedAgent():
             return Stage.SEED
@@ -81,25 +104,8 @@ def turn_stage(state: TurnState) -> Stage:
             return Stage.VERIFICATION
 
 
-def advance_turn(
-    turn: SingleTurn, state: TurnState, answer: EffectReply | EffectFault
-) -> TurnOutcome:
-    """Take the answer to a state's request.
-
-    Returns:
-        The next state, the failure that ends the episode, or the refusal of a
-        checkpoint, which is passed on to the caller.
-    """
-    stage = turn_stage(state)
-    try:
-        reply = received(answer, stage)
-        return _advanced(turn, state, reply, document_of(reply, stage))
-    except StepFailedError as error:
-        return error.outcome
-
-
 def _advanced(
-    turn: SingleTurn, state: TurnState, reply: EffectReply, document: JsonObject
+    turn: TurnRequests, state: TurnState, reply: EffectReply, document: JsonObject
 ) -> Advanced[TurnState]:
     handles = state.handles
     match state:
@@ -117,12 +123,15 @@ def _advanced(
         case TurnVerify(observations=observed):
             after = TurnReturn(handles=handles, result=document, observations=observed)
             return Advanced(after)
-        case TurnReturn():
+        case _:
             raise TypeError("a state that is to be returned has no answer")
 
 
 def _resources_seeded(
-    turn: SingleTurn, handles: SessionHandles, reply: EffectReply, document: JsonObject
+    turn: TurnRequests,
+    handles: SessionHandles,
+    reply: EffectReply,
+    document: JsonObject,
 ) -> Advanced[TurnState]:
     named = handles.resources_session_id
     check_echo(document, "resources_session_id", named, Stage.SEED)
@@ -143,7 +152,7 @@ def _resources_seeded(
 
 
 def _tool_accesses(
-    turn: SingleTurn, handles: SessionHandles, granted: JsonValue
+    turn: TurnRequests, handles: SessionHandles, granted: JsonValue
 ) -> JsonArray:
     # A server that grants nothing itself serves the tools that its rows name.
     if granted is None:
@@ -171,7 +180,7 @@ def _closed(state: TurnClose, document: JsonObject) -> TurnVerify:
     if not is_cookies(kept):
         reason = "resources_cookies does not give each cookie a string"
         raise failed(Stage.AGENT, "invalid_reply", reason)
-    cookies = trusted_object(handles.resources_cookies | kept)
+    cookies = handles.resources_cookies | kept
     return TurnVerify(
         handles=attrs.evolve(handles, resources_cookies=cookies),
         response=state.response,

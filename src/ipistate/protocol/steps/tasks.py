@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 
 from ipistate.errors import SchemaError, json_path, preview
-from ipistate.kernel import EMPTY_OBJECT, JsonObject, unstructure
+from ipistate.kernel import EMPTY_OBJECT, JsonObject
 from ipistate.protocol.episode import EpisodeId
 
 
@@ -32,7 +32,7 @@ class TaskInput:
 
 
 @attrs.frozen(kw_only=True)
-class EpisodeTask:
+class RunTask:
     """A task as a controller sends it; members that are not known here are kept."""
 
     task_id: TaskIdentity
@@ -45,7 +45,16 @@ class EpisodeTask:
 
         A restored episode is continued only with the task that it began with.
         """
-        text = json.dumps(unstructure(self), sort_keys=True, separators=(",", ":"))
+        given = self.task_input
+        asked, data = given.responses_create_params, given.task_data
+        named = {"responses_create_params": asked, "task_data": data}
+        # Plain objects around the parts, each of which may be as deep as a document.
+        whole = {
+            **self.extra,
+            "task_id": attrs.asdict(self.task_id),
+            "task_input": {**given.extra, **named},
+        }
+        text = json.dumps(whole, sort_keys=True, separators=(",", ":"))
         return sha256(text.encode("ascii")).hexdigest()
 
 
@@ -54,7 +63,7 @@ class RunBody:
     """The native body of ``/run``; read it with ``structure``."""
 
     episode_id: EpisodeId
-    task: EpisodeTask
+    task: RunTask
 
 
 _ID: Final = "_ng_rollout_id"
@@ -63,7 +72,7 @@ _ATTEMPT: Final = "_ng_attempt_index"
 
 
 def episode_of(row: JsonObject) -> EpisodeId:
-    """Return the episode that a flat row names (control-plane.md, section 1.6).
+    """Return the episode that a flat row names (docs/reference/control-plane.md, section 1.6).
 
     Raises:
         SchemaError: ``rollout_id_required`` if it names none, ``invalid_rollout_id`` or
@@ -74,15 +83,15 @@ def episode_of(row: JsonObject) -> EpisodeId:
         rollout = "-".join(_index(row, name) for name in _INDICES)
     if not isinstance(rollout, str):
         message = "a rollout id is a string"
-        raise _wrong("invalid_rollout_id", message, _ID, rollout)
+        raise _invalid("invalid_rollout_id", message, _ID, rollout)
     attempt = row.get(_ATTEMPT, 0)
     if type(attempt) is not int or attempt < 0:
         message = "an attempt is an integer from 0"
-        raise _wrong("invalid_attempt", message, _ATTEMPT, attempt)
+        raise _invalid("invalid_attempt", message, _ATTEMPT, attempt)
     try:
         return EpisodeId.from_capture_key(rollout + (f"-a{attempt}" if attempt else ""))
     except SchemaError as error:
-        raise _wrong(error.code, error.message, _ID, rollout) from None
+        raise _invalid(error.code, error.message, _ID, rollout) from None
 
 
 def _index(row: JsonObject, name: str) -> str:
@@ -91,9 +100,9 @@ def _index(row: JsonObject, name: str) -> str:
         message = (
             f"the row names no rollout: neither {_ID} nor {' and '.join(_INDICES)}"
         )
-        raise _wrong("rollout_id_required", message, name, index)
+        raise _invalid("rollout_id_required", message, name, index)
     return str(index)
 
 
-def _wrong(code: str, message: str, name: str, value: Any) -> SchemaError:
+def _invalid(code: str, message: str, name: str, value: Any) -> SchemaError:
     return SchemaError(code, message, json_path([name]), preview(value))

@@ -57,8 +57,8 @@ FIRST_ACTIVATION: Final = JsonObject({ACTIVATION_HEADER: "1"})
 
 
 @attrs.frozen(kw_only=True)
-class SingleTurn:
-    """What does not change while an episode runs."""
+class TurnRequests:
+    """What does not change while an episode runs, and what it sends."""
 
     run: RunBody
     resources_url: str
@@ -82,7 +82,7 @@ class SingleTurn:
                 return self._to_agent(AGENT_CLOSE_PATH, handles)
             case TurnVerify():
                 return self._verification(state)
-            case TurnReturn():
+            case _:
                 raise TypeError("a state that is to be returned makes no request")
 
     def cleanup(self, state: TurnState) -> tuple[EffectRequest, ...]:
@@ -174,7 +174,7 @@ class SingleTurn:
         )
 
 
-def direct_grants(turn: SingleTurn, cookies: JsonObject) -> JsonArray:
+def direct_grants(turn: TurnRequests, cookies: JsonObject) -> JsonArray:
     """Grant the agent the tools that the task's row offers the model."""
     offered = turn.run.task.task_input.responses_create_params.get("tools")
     tools = offered if isinstance(offered, JsonArray) else ()
