@@ -1,8 +1,8 @@
 """The part of an environment server: the live episodes, and those that were restored.
 
 Its data plane has one route, ``/run``. An episode that runs is an entry of the steps
-engine; one that was restored waits for its controller to send it again (docs/reference/
-control-plane.md, section 6).
+engine; one that was restored waits for its controller to send it again.
+See docs/reference/control-plane.md, section 6.
 """
 
 from __future__ import annotations
