@@ -197,7 +197,7 @@ class AgentRun:
             return error.outcome
 
     def cleanup(self, _: RunBoundary) -> tuple[EffectRequest, ...]:
-        """Return nothing: a verify ends the session, and an attempt's stays for it."""
+        """Return no request: a flat row's session has no close, its verify ends it."""
         return ()
 
 
