@@ -86,6 +86,11 @@ from ipistate.protocol.participant import (
     Settings,
     participant_status,
 )
+from ipistate.protocol.parts.environment import (
+    EnvironmentPart,
+    RunArrived,
+    StartEpisode,
+)
 from ipistate.protocol.parts.part import Part, PartT, Readiness, Selection
 from ipistate.protocol.parts.resources import ResourcesPart
 from ipistate.protocol.records import (
@@ -100,6 +105,27 @@ from ipistate.protocol.records import (
     read_manifest,
     read_record,
 )
+from ipistate.protocol.steps.actions import ArmDeadline, Cancel, Expire, Proceed, Wake
+from ipistate.protocol.steps.episode_records import EnvironmentRecords
+from ipistate.protocol.steps.episode_task import EpisodeConclusion, EpisodeTask
+from ipistate.protocol.steps.events import DeadlinePassed, EpisodeEnded, WakeTaken
+from ipistate.protocol.steps.exchange import (
+    EffectFault,
+    EffectReply,
+    EffectRequest,
+    FaultKind,
+    ServerRole,
+)
+from ipistate.protocol.steps.failures import EpisodeFailure, EpisodeRefusal
+from ipistate.protocol.steps.single_turn import SingleTurn, turn_reply
+from ipistate.protocol.steps.tasks import RunBody
+from ipistate.protocol.steps.turn_boundaries import (
+    TURN_BOUNDARIES,
+    SessionHandles,
+    TurnReturn,
+    TurnSeed,
+)
+from ipistate.protocol.steps.turn_requests import TurnState
 from ipistate.protocol.wire import (
     CHECKPOINT_PATH,
     CLOSE_PATH,
@@ -114,6 +140,7 @@ from ipistate.protocol.wire import (
     RESERVED_NAMES,
     REVERIFY_PATH,
     ROLLOUT_PREFIX,
+    RUN_PATH,
     SEED_PATH,
     SESSION_MEMBER,
     TIME_HEADER,
@@ -142,26 +169,43 @@ __all__ = [
     "RESERVED_NAMES",
     "REVERIFY_PATH",
     "ROLLOUT_PREFIX",
+    "RUN_PATH",
     "SAFE_NAME",
     "SEED_PATH",
     "SESSION_MEMBER",
     "STATUS_OF",
     "TIME_HEADER",
+    "TURN_BOUNDARIES",
     "VERIFY_MODE_HEADER",
     "VERIFY_PATH",
     "Action",
     "Admit",
+    "ArmDeadline",
     "Call",
+    "Cancel",
     "CheckpointRecord",
     "CommitBody",
     "ControlBody",
     "ControlCalled",
     "ControlDropped",
+    "DeadlinePassed",
+    "EffectFault",
+    "EffectReply",
+    "EffectRequest",
     "EncodedStates",
+    "EnvironmentPart",
+    "EnvironmentRecords",
+    "EpisodeConclusion",
+    "EpisodeEnded",
+    "EpisodeFailure",
     "EpisodeId",
+    "EpisodeRefusal",
+    "EpisodeTask",
     "Event",
+    "Expire",
     "Export",
     "Exported",
+    "FaultKind",
     "Free",
     "Freed",
     "IdleFound",
@@ -174,6 +218,7 @@ __all__ = [
     "PartT",
     "ParticipantState",
     "Phase",
+    "Proceed",
     "Read",
     "ReadEnded",
     "Readiness",
@@ -186,15 +231,26 @@ __all__ = [
     "ResourcesState",
     "Restorable",
     "RestoreBody",
+    "RunArrived",
+    "RunBody",
     "Selection",
+    "ServerRole",
+    "SessionHandles",
     "SessionRecord",
     "SessionRecords",
     "SessionsMade",
     "SetTimer",
     "Settings",
+    "SingleTurn",
+    "StartEpisode",
     "StopWrite",
     "Sweep",
     "Tick",
+    "TurnReturn",
+    "TurnSeed",
+    "TurnState",
+    "Wake",
+    "WakeTaken",
     "Write",
     "WriteEnded",
     "WriteStopped",
@@ -212,4 +268,5 @@ __all__ = [
     "refusal",
     "resources_participant",
     "rule",
+    "turn_reply",
 ]

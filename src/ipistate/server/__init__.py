@@ -15,8 +15,13 @@ Where a rule lives:
 """
 
 from ipistate.server.app import create_app
+from ipistate.server.bodies import json_object
 from ipistate.server.hosts import is_loopback
+from ipistate.server.live.clock import LeaseClock
+from ipistate.server.live.files import CheckpointFiles
+from ipistate.server.live.participant_shell import ParticipantShell, PartShell
 from ipistate.server.operating.logs import LogForm, LogLevel, configure
+from ipistate.server.operating.observer import Observer
 from ipistate.server.operating.settings import (
     PositiveSeconds,
     ServerSettings,
@@ -24,14 +29,21 @@ from ipistate.server.operating.settings import (
     WholeNumber,
     described_settings,
 )
+from ipistate.server.participant_app import participant_app
+from ipistate.server.replies import json_reply, refused
 from ipistate.server.serve import HOST, PORT, TooManyWorkersError, run
 
 
 __all__ = [
     "HOST",
     "PORT",
+    "CheckpointFiles",
+    "LeaseClock",
     "LogForm",
     "LogLevel",
+    "Observer",
+    "PartShell",
+    "ParticipantShell",
     "PositiveSeconds",
     "ServerSettings",
     "SettingDescription",
@@ -41,5 +53,9 @@ __all__ = [
     "create_app",
     "described_settings",
     "is_loopback",
+    "json_object",
+    "json_reply",
+    "participant_app",
+    "refused",
     "run",
 ]

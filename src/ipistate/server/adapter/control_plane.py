@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route
@@ -26,20 +26,37 @@ from ipistate.server.replies import json_reply
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.types import Receive
 
+    from ipistate.kernel import JsonObject
     from ipistate.protocol import ControlBody, Reply
     from ipistate.server.adapter.token import Handler
-    from ipistate.server.live.shell import Shell
     from ipistate.server.operating.settings import ServerSettings
 
 
 _log: Final = logging.getLogger("ipistate.server.control")
 
 
+class Controlled(Protocol):
+    """A participant, as its controller sees it."""
+
+    async def operate(self, body: ControlBody, receive: Receive) -> Reply | None:
+        """Make a control call; None if the caller went away before the reply."""
+        ...
+
+    def status(self) -> JsonObject:
+        """Describe the participant now."""
+        ...
+
+    def time(self) -> float:
+        """Return the time by which deadlines are measured."""
+        ...
+
+
 class ControlPlane:
     """Handlers for token holders; calls without the token are refused first."""
 
-    def __init__(self, shell: Shell, settings: ServerSettings) -> None:
+    def __init__(self, shell: Controlled, settings: ServerSettings) -> None:
         self._shell = shell
         self._exists = settings.checkpoint_token is not None
         self._max_ids = settings.max_control_ids

@@ -30,6 +30,7 @@ from ipistate.protocol import (
     Tick,
     Write,
     handle,
+    participant_status,
     refusal,
 )
 from ipistate.server.live.waiting import Pending
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive
 
+    from ipistate.kernel import JsonObject
     from ipistate.protocol import ControlBody
     from ipistate.server.live.clock import LeaseClock
     from ipistate.server.live.files import CheckpointFiles
@@ -113,6 +115,14 @@ class ParticipantShell(Generic[PartT]):
     def number(self) -> int:
         """Return a number for a request or a call; none comes twice."""
         return next(self._numbers)
+
+    def status(self) -> JsonObject:
+        """Describe the participant now (docs/reference/control-plane.md, section 2.8)."""
+        return participant_status(self.participant)
+
+    def time(self) -> float:
+        """Return the time by which deadlines are measured, in seconds since the epoch."""
+        return self._clock()
 
     async def operate(self, body: ControlBody, receive: Receive) -> Reply | None:
         """Make a control call; None if the caller went away before the reply.

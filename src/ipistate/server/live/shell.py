@@ -30,7 +30,6 @@ from ipistate.protocol import (
     Sweep,
     enter,
     leave,
-    participant_status,
     resources_participant,
 )
 from ipistate.server.live.clock import LeaseClock
@@ -225,11 +224,11 @@ class Shell:
 
     def status(self) -> JsonObject:
         """Describe the participant now (docs/reference/control-plane.md, section 2.8)."""
-        return participant_status(self._machine.participant)
+        return self._machine.status()
 
     def time(self) -> float:
         """Return the time by which deadlines are measured, in seconds since the epoch."""
-        return self._clock()
+        return self._machine.time()
 
     @property
     def waiting(self) -> int:

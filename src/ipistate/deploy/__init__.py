@@ -1,0 +1,14 @@
+"""The servers of a deployment beside the resources server.
+
+Each is a thin shell around a part of the control machine: it makes requests, keeps
+timers and answers; what may run when is the part's to say (``protocol.parts``), and what
+an episode does next is its protocol's (``protocol.steps``).
+"""
+
+from ipistate.deploy.environment_server import (
+    EnvironmentSettings,
+    create_environment_app,
+)
+
+
+__all__ = ["EnvironmentSettings", "create_environment_app"]
