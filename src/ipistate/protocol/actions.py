@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 STATUS_OF: Final[Mapping[str, int]] = MappingProxyType(
     {
         "unauthorized": 401,
+        "rollout_id_required": 400,
         "invalid_rollout_id": 400,
         "stale_checkpoint": 409,
         "checkpoint_conflict": 409,
