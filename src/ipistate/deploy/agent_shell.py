@@ -28,6 +28,7 @@ from ipistate.kernel import EMPTY_OBJECT, JsonObject, encode, freeze
 from ipistate.protocol import (
     ROLLOUT_PREFIX,
     RUN_BOUNDARIES,
+    STATUS_OF,
     ActivationArrived,
     Admit,
     AgentPart,
@@ -220,7 +221,7 @@ class AgentShell:
             return EpisodeRefusal(answer.status, answer.code, answer.detail)
         await asyncio.wait((answer,))
         if answer.cancelled():
-            return EpisodeRefusal(409, "stale_attempt", _RETIRED)
+            return _refusal("stale_attempt", _RETIRED)
         ended: RunEnd = answer.result()
         return ended
 
@@ -269,11 +270,11 @@ class AgentShell:
             return EpisodeRefusal(answer.status, answer.code, answer.detail)
         await asyncio.wait((answer,))
         if answer.cancelled():
-            return EpisodeRefusal(409, "stale_attempt", _RETIRED)
+            return _refusal("stale_attempt", _RETIRED)
         try:
             ended: ActivationEnd = answer.result()
         except ActivationFailedError as error:
-            return EpisodeRefusal(502, "activation_failed", str(error))
+            return _refusal("activation_failed", str(error))
         return ended
 
     # Native sessions
@@ -351,3 +352,7 @@ def _state(start: StartActivation, fresh: AgentState) -> AgentState:
     if start.continuation is None:
         return fresh
     return _STATES.decode(start.continuation, freeze)
+
+
+def _refusal(code: str, detail: str) -> EpisodeRefusal:
+    return EpisodeRefusal(STATUS_OF[code], code, detail)

@@ -34,6 +34,7 @@ STATUS_OF: Final[Mapping[str, int]] = MappingProxyType(
         "foreign_episode": 409,
         "checkpoint_error": 409,
         "invalid_checkpoint_state": 422,
+        "activation_failed": 502,
     }
 )
 """The HTTP status of each refusal (docs/reference/control-plane.md, appendix B)."""
