@@ -168,7 +168,7 @@ class Deployment:
     hosts: Loopback
     client: HttpClient
     agent: ScriptedAgent
-    model: ScriptedModel = attrs.field(factory=ScriptedModel)
+    model: Any = attrs.field(factory=ScriptedModel)
     has_real_agent: bool = False
     episode_seconds: float | None = None
     clients: list[HttpClient] = attrs.field(factory=list)
