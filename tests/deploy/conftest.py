@@ -19,10 +19,16 @@ from starlette.datastructures import Secret
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from ipistate.agents import PolicyError, PolicyReply
 from ipistate.clients import Bounds, HttpClient
-from ipistate.deploy import EnvironmentSettings, create_environment_app
+from ipistate.deploy import (
+    AgentSettings,
+    EnvironmentSettings,
+    create_agent_app,
+    create_environment_app,
+)
 from ipistate.generate import builtin
-from ipistate.kernel import encode
+from ipistate.kernel import JsonObject, encode
 from ipistate.server import ServerSettings, create_app
 
 
@@ -116,6 +122,44 @@ class ScriptedAgent:
         )
 
 
+class ScriptedModel:
+    """Plays the reference calls, one a turn, and waits when told to."""
+
+    name = "scripted"
+
+    def __init__(self) -> None:
+        self.may_reply = asyncio.Event()
+        self.holds_at = 0
+        """The turn that waits, counted from 1."""
+        self.turns: list[int] = []
+        self.asked = asyncio.Condition()
+        self.fault: PolicyError | None = None
+
+    async def respond(self, conversation: Any, tools: Any) -> PolicyReply:
+        """Reply with the next call, or with words when there is none left."""
+        assert tools
+        made = sum(item.get("type") == "function_call" for item in conversation)
+        async with self.asked:
+            self.turns.append(len(conversation))
+            number = len(self.turns)
+            self.asked.notify_all()
+        if number == self.holds_at:
+            await self.may_reply.wait()
+        if self.fault is not None:
+            raise self.fault
+        if made == len(CALLS):
+            words = {"type": "message", "role": "assistant", "content": "Done."}
+            return PolicyReply(items=(JsonObject(words),))
+        call, text = CALLS[made], encode(CALLS[made].arguments).decode()
+        named = {"type": "function_call", "name": call.name, "call_id": f"c{made}"}
+        return PolicyReply(items=(JsonObject({**named, "arguments": text}),))
+
+    async def has_been_asked(self, times: int) -> None:
+        """Wait until there were so many turns."""
+        async with self.asked:
+            await self.asked.wait_for(lambda: len(self.turns) >= times)
+
+
 @attrs.define(eq=False)
 class Deployment:
     """Servers under their names, and calls to them."""
@@ -124,6 +168,8 @@ class Deployment:
     hosts: Loopback
     client: HttpClient
     agent: ScriptedAgent
+    model: Any = attrs.field(factory=ScriptedModel)
+    has_real_agent: bool = False
     episode_seconds: float | None = None
     clients: list[HttpClient] = attrs.field(factory=list)
 
@@ -167,7 +213,22 @@ class Deployment:
         self.hosts.hosts["environment"] = create_environment_app(
             environment, client=client
         )
-        self.hosts.hosts["agent"] = self.agent.app
+        self.hosts.hosts["agent"] = (
+            self._agent() if self.has_real_agent else self.agent.app
+        )
+
+    def _agent(self) -> Starlette:
+        settings = AgentSettings(
+            server=ServerSettings(
+                instance_name="agent", checkpoint_token=Secret(TOKEN)
+            ),
+            resources_url="http://resources",
+            max_steps=20,
+            episode_seconds=self.episode_seconds,
+        )
+        client = HttpClient(resolver=self.hosts)
+        self.clients.append(client)
+        return create_agent_app(settings, self.model, client=client)
 
     async def post(
         self, host: str, path: str, body: Any, **headers: str
@@ -201,6 +262,12 @@ class Deployment:
     async def run(self, attempt: int = 0, **changes: Any) -> tuple[int, Any]:
         """Play an episode of the first built-in row."""
         return await self.post("environment", "/run", run_body(attempt, **changes))
+
+
+def flat_row(attempt: int = 0, rollout: str = "r") -> dict[str, Any]:
+    """Return the flat body of a run."""
+    names = {"_ng_rollout_id": rollout, "_ng_attempt_index": attempt}
+    return {**ROW, **names}
 
 
 def run_body(attempt: int = 0, rollout: str = "r", **changes: Any) -> dict[str, Any]:

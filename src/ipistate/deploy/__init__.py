@@ -5,10 +5,17 @@ timers and answers; what may run when is the part's to say (``protocol.parts``),
 an episode does next is its protocol's (``protocol.steps``).
 """
 
+from ipistate.deploy.agent_server import create_agent_app
+from ipistate.deploy.agent_shell import AgentSettings
 from ipistate.deploy.environment_server import (
     EnvironmentSettings,
     create_environment_app,
 )
 
 
-__all__ = ["EnvironmentSettings", "create_environment_app"]
+__all__ = [
+    "AgentSettings",
+    "EnvironmentSettings",
+    "create_agent_app",
+    "create_environment_app",
+]

@@ -6,16 +6,24 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from starlette.responses import Response
+
 from ipistate.clients import JSON, Bounds, HttpError
 from ipistate.kernel import JsonObject, encode
-from ipistate.protocol import EffectFault, EffectReply, FaultKind
+from ipistate.protocol import (
+    EffectFault,
+    EffectReply,
+    EffectRequest,
+    FaultKind,
+    ServerRole,
+)
+from ipistate.server import json_reply
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ipistate.clients import HttpClient
-    from ipistate.protocol import EffectRequest, ServerRole
 
 MAX_REPLY_BYTES: Final = 64 * 2**20
 """A response with its trace is far smaller."""
@@ -39,7 +47,7 @@ class EffectSender:
 
     async def send(self, request: EffectRequest) -> EffectReply | EffectFault:
         """Make a request, and return its whole reply or why there is none."""
-        headers = {**JSON, **_texts(request.headers)}
+        headers = {**JSON, **texts_of(request.headers)}
         try:
             answer = await self.client.send(
                 request.method,
@@ -48,7 +56,7 @@ class EffectSender:
                 encode(request.body),
                 bounds=_BOUNDS,
                 headers=headers,
-                cookies=_texts(request.cookies),
+                cookies=texts_of(request.cookies),
             )
         except HttpError as error:
             is_lost = error.code in {"unreachable", "timed_out"}
@@ -62,5 +70,16 @@ class EffectSender:
         )
 
 
-def _texts(members: JsonObject) -> dict[str, str]:
+async def forwarded(sender: EffectSender, path: str, body: JsonObject) -> Response:
+    """Have the resources server answer a request."""
+    request = EffectRequest(server=ServerRole.RESOURCES, path=path, body=body)
+    reply = await sender.send(request)
+    if isinstance(reply, EffectFault):
+        document = JsonObject({"detail": f"the resources server: {reply.detail}"})
+        return json_reply(document, 502)
+    return Response(reply.body, reply.status, media_type="application/json")
+
+
+def texts_of(members: JsonObject) -> dict[str, str]:
+    """Return the members that are texts, as headers and cookies are."""
     return {name: value for name, value in members.items() if isinstance(value, str)}

@@ -15,21 +15,18 @@ from uuid import uuid4
 
 import attrs
 
-from starlette.responses import Response
 from starlette.routing import Route
 
 from ipistate.clients import HttpClient
-from ipistate.deploy.effects import EffectSender
+from ipistate.deploy.effects import EffectSender, forwarded
 from ipistate.deploy.episode_tasks import EpisodeTasks
-from ipistate.kernel import JsonObject, structure
+from ipistate.kernel import structure
 from ipistate.protocol import (
     METRICS_PATH,
     RUN_PATH,
     TURN_BOUNDARIES,
     ArmDeadline,
     Cancel,
-    EffectFault,
-    EffectRequest,
     EnvironmentPart,
     EnvironmentRecords,
     EpisodeFailure,
@@ -74,6 +71,7 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
     from starlette.requests import Request
+    from starlette.responses import Response
 
     from ipistate.protocol import Action, PartAction, TurnState
 
@@ -164,15 +162,6 @@ class EnvironmentShell:
             return refused("stale_attempt", _GONE)
         return _reply(body, answer.result())
 
-    async def forward(self, path: str, body: JsonObject) -> Response:
-        """Have the resources server answer."""
-        request = EffectRequest(server=ServerRole.RESOURCES, path=path, body=body)
-        reply = await self.sender.send(request)
-        if isinstance(reply, EffectFault):
-            document = JsonObject({"detail": f"the resources server: {reply.detail}"})
-            return json_reply(document, 502)
-        return Response(reply.body, reply.status, media_type="application/json")
-
     def perform(self, action: PartAction) -> None:
         """Start an episode or refuse it; hand everything else to the tasks."""
         match action:
@@ -248,7 +237,7 @@ def create_environment_app(
         return await shell.run(structure(await json_object(request), RunBody))
 
     async def metrics(request: Request) -> Response:
-        return await shell.forward(METRICS_PATH, await json_object(request))
+        return await forwarded(shell.sender, METRICS_PATH, await json_object(request))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:

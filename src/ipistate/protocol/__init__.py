@@ -86,6 +86,25 @@ from ipistate.protocol.participant import (
     Settings,
     participant_status,
 )
+from ipistate.protocol.parts.agent import AgentPart
+from ipistate.protocol.parts.agent_events import (
+    ActivationArrived,
+    ActivationEnded,
+    AgentRunArrived,
+    CancelActivation,
+    CloseArrived,
+    LoopProceeds,
+    LoopReached,
+    ModelAsked,
+    ModelReplied,
+    RequestLeft,
+    SeedArrived,
+    SeedEnded,
+    SessionClosed,
+    SessionOpened,
+    StartActivation,
+)
+from ipistate.protocol.parts.agent_sessions import run_key
 from ipistate.protocol.parts.environment import (
     EnvironmentPart,
     RunArrived,
@@ -106,7 +125,18 @@ from ipistate.protocol.records import (
     read_record,
 )
 from ipistate.protocol.steps.actions import ArmDeadline, Cancel, Expire, Proceed, Wake
-from ipistate.protocol.steps.episode_records import EnvironmentRecords
+from ipistate.protocol.steps.activations import ActivationLog
+from ipistate.protocol.steps.agent_run import (
+    RUN_BOUNDARIES,
+    AgentRun,
+    RunBoundary,
+    RunReturn,
+    RunSeed,
+)
+from ipistate.protocol.steps.episode_records import (
+    AgentSessionRecords,
+    EnvironmentRecords,
+)
 from ipistate.protocol.steps.episode_task import EpisodeConclusion, EpisodeTask
 from ipistate.protocol.steps.events import DeadlinePassed, EpisodeEnded, WakeTaken
 from ipistate.protocol.steps.exchange import (
@@ -127,6 +157,10 @@ from ipistate.protocol.steps.turn_boundaries import (
 )
 from ipistate.protocol.steps.turn_requests import TurnState
 from ipistate.protocol.wire import (
+    ACTIVATION_HEADER,
+    AGENT_CLOSE_PATH,
+    AGENT_SESSIONS_PATH,
+    CAPTURE_SEGMENT,
     CHECKPOINT_PATH,
     CLOSE_PATH,
     CONTROL_PREFIX,
@@ -138,6 +172,7 @@ from ipistate.protocol.wire import (
     LIVENESS_PATHS,
     METRICS_PATH,
     RESERVED_NAMES,
+    RESPONSES_PATH,
     REVERIFY_PATH,
     ROLLOUT_PREFIX,
     RUN_PATH,
@@ -152,6 +187,10 @@ from ipistate.protocol.wire import (
 
 
 __all__ = [
+    "ACTIVATION_HEADER",
+    "AGENT_CLOSE_PATH",
+    "AGENT_SESSIONS_PATH",
+    "CAPTURE_SEGMENT",
     "CHECKPOINT_PATH",
     "CLOSE_PATH",
     "CONTROL_PREFIX",
@@ -167,8 +206,10 @@ __all__ = [
     "METRICS_PATH",
     "OPERATIONS",
     "RESERVED_NAMES",
+    "RESPONSES_PATH",
     "REVERIFY_PATH",
     "ROLLOUT_PREFIX",
+    "RUN_BOUNDARIES",
     "RUN_PATH",
     "SAFE_NAME",
     "SEED_PATH",
@@ -179,11 +220,20 @@ __all__ = [
     "VERIFY_MODE_HEADER",
     "VERIFY_PATH",
     "Action",
+    "ActivationArrived",
+    "ActivationEnded",
+    "ActivationLog",
     "Admit",
+    "AgentPart",
+    "AgentRun",
+    "AgentRunArrived",
+    "AgentSessionRecords",
     "ArmDeadline",
     "Call",
     "Cancel",
+    "CancelActivation",
     "CheckpointRecord",
+    "CloseArrived",
     "CommitBody",
     "ControlBody",
     "ControlCalled",
@@ -211,7 +261,11 @@ __all__ = [
     "IdleFound",
     "Install",
     "Installed",
+    "LoopProceeds",
+    "LoopReached",
     "Manifest",
+    "ModelAsked",
+    "ModelReplied",
     "Part",
     "PartAction",
     "PartEvent",
@@ -227,21 +281,30 @@ __all__ = [
     "Reply",
     "RequestArrived",
     "RequestEnded",
+    "RequestLeft",
     "ResourcesPart",
     "ResourcesState",
     "Restorable",
     "RestoreBody",
     "RunArrived",
     "RunBody",
+    "RunBoundary",
+    "RunReturn",
+    "RunSeed",
+    "SeedArrived",
+    "SeedEnded",
     "Selection",
     "ServerRole",
+    "SessionClosed",
     "SessionHandles",
+    "SessionOpened",
     "SessionRecord",
     "SessionRecords",
     "SessionsMade",
     "SetTimer",
     "Settings",
     "SingleTurn",
+    "StartActivation",
     "StartEpisode",
     "StopWrite",
     "Sweep",
@@ -268,5 +331,6 @@ __all__ = [
     "refusal",
     "resources_participant",
     "rule",
+    "run_key",
     "turn_reply",
 ]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 STATUS_OF: Final[Mapping[str, int]] = MappingProxyType(
     {
         "unauthorized": 401,
+        "rollout_id_required": 400,
         "invalid_rollout_id": 400,
         "stale_checkpoint": 409,
         "checkpoint_conflict": 409,
@@ -33,6 +34,7 @@ STATUS_OF: Final[Mapping[str, int]] = MappingProxyType(
         "foreign_episode": 409,
         "checkpoint_error": 409,
         "invalid_checkpoint_state": 422,
+        "activation_failed": 502,
     }
 )
 """The HTTP status of each refusal (docs/reference/control-plane.md, appendix B)."""

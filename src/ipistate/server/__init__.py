@@ -14,6 +14,7 @@ Where a rule lives:
 * ``bodies`` and ``replies`` are the forms of what goes in and out.
 """
 
+from ipistate.server.adapter.cookies import SessionCookie
 from ipistate.server.app import create_app
 from ipistate.server.bodies import json_object
 from ipistate.server.hosts import is_loopback
@@ -46,6 +47,7 @@ __all__ = [
     "ParticipantShell",
     "PositiveSeconds",
     "ServerSettings",
+    "SessionCookie",
     "SettingDescription",
     "TooManyWorkersError",
     "WholeNumber",

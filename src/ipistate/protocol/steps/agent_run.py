@@ -176,8 +176,9 @@ class AgentRun:
             case _:
                 return StepMode.REPLAY
 
-    def is_boundary(self, _: RunBoundary) -> bool:
+    def is_boundary(self, state: RunBoundary) -> bool:
         """Tell whether a checkpoint can record a state: every one."""
+        del state
         return True
 
     def advance(
@@ -196,8 +197,9 @@ class AgentRun:
         except StepFailedError as error:
             return error.outcome
 
-    def cleanup(self, _: RunBoundary) -> tuple[EffectRequest, ...]:
+    def cleanup(self, state: RunBoundary) -> tuple[EffectRequest, ...]:
         """Return no request: a flat row's session has no close, its verify ends it."""
+        del state
         return ()
 
 
