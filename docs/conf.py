@@ -46,7 +46,10 @@ nitpick_ignore_regex = [
         "py:.*",
         r"(Path|PurePath|R_co|Secret|Adopt|Row|Finding|Function|MappingProxyType|Severity|CallCheck|CallTool|Temper|AbstractAsyncContextManager)",
     ),
-    ("py:.*", r"(Worker|OnBroken|Run|ReportLine|Complete|Resolver|Starlette|HttpClient|RunBudget)"),
+    (
+        "py:.*",
+        r"(Worker|OnBroken|Run|ReportLine|Complete|Resolver|Starlette|HttpClient|RunBudget)",
+    ),
     (
         "py:.*",
         r"(CutOff|Rollout|Aggregate|WorldMachine|ipistate\.sessions\.state\.S|ipistate\.protocol\.records\.R_co|ipistate\.kernel\.places\.J)",
