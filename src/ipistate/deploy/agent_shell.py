@@ -147,7 +147,7 @@ class AgentShell:
         self.machine: ParticipantShell[AgentPart] = ParticipantShell(
             start, self, files, observer.refused, LeaseClock(clock, steady)
         )
-        self.sender = EffectSender(
+        self.sender: EffectSender = EffectSender(
             client, {ServerRole.RESOURCES: settings.resources_url}
         )
         self._tasks: EpisodeTasks[RunBoundary] = EpisodeTasks(

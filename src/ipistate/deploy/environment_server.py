@@ -131,7 +131,7 @@ class EnvironmentShell:
             ServerRole.RESOURCES: settings.resources_url,
             ServerRole.AGENT: settings.agent_url,
         }
-        self.sender = EffectSender(client, bases)
+        self.sender: EffectSender = EffectSender(client, bases)
         self._tasks: EpisodeTasks[TurnState] = EpisodeTasks(
             self.machine.feed, self.sender.send, self.machine.time
         )
