@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from ipistate.server.adapter.control_plane import Controlled
+    from ipistate.server.live.participant_shell import Controlled
     from ipistate.server.operating.settings import ServerSettings
 
 _DETAILED = (400, 404, 405)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route
@@ -26,31 +26,14 @@ from ipistate.server.replies import json_reply
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.types import Receive
 
-    from ipistate.kernel import JsonObject
     from ipistate.protocol import ControlBody, Reply
     from ipistate.server.adapter.token import Handler
+    from ipistate.server.live.participant_shell import Controlled
     from ipistate.server.operating.settings import ServerSettings
 
 
 _log: Final = logging.getLogger("ipistate.server.control")
-
-
-class Controlled(Protocol):
-    """A participant, as its controller sees it."""
-
-    async def operate(self, body: ControlBody, receive: Receive) -> Reply | None:
-        """Make a control call; None if the caller went away before the reply."""
-        ...
-
-    def status(self) -> JsonObject:
-        """Describe the participant now."""
-        ...
-
-    def time(self) -> float:
-        """Return the time by which deadlines are measured."""
-        ...
 
 
 class ControlPlane:

@@ -53,6 +53,22 @@ def code_of(reply: Reply) -> str | None:
     return None if error is None else error["code"]
 
 
+class Controlled(Protocol):
+    """A participant, as its controller sees it."""
+
+    async def operate(self, body: ControlBody, receive: Receive) -> Reply | None:
+        """Make a control call; None if the caller went away before the reply."""
+        ...
+
+    def status(self) -> JsonObject:
+        """Describe the participant now."""
+        ...
+
+    def time(self) -> float:
+        """Return the time by which deadlines are measured."""
+        ...
+
+
 class PartShell(Protocol[PartT]):
     """What one kind of server does beside what all participants do."""
 
