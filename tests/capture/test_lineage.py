@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from typing import Any
 
 import attrs
@@ -114,6 +116,25 @@ def test_canonical_arguments(written: Any, expected: str) -> None:
     assert expected == canonical_arguments(written)
 
 
+def test_calls_in_the_form_of_chats() -> None:
+    """They are what they are in items, and two of them are not the same."""
+    function = {"name": "get", "arguments": '{"b": 1, "a": 2}'}
+    calls: list[Any] = [{"id": "c", "type": "function", "function": function}, 3]
+    chat = item(role="assistant", content=None, tool_calls=calls)
+    other = item(role="assistant", tool_calls=[{"id": "d", "function": function}])
+
+    assert assistant_fingerprint([CALL]) == assistant_fingerprint([chat])
+    assert assistant_fingerprint([chat]) != assistant_fingerprint([other])
+
+
+def test_a_time_that_is_none() -> None:
+    """No line could be read that has it."""
+    with pytest.raises(SchemaError) as caught:
+        row(admitted_at=float("nan"))
+
+    assert "not_finite" == caught.value.code
+
+
 def test_parts_of_any_kind() -> None:
     """What is no text counts as it is written."""
     image = item(role="user", content=[{"type": "input_image", "url": "x"}, 7])
@@ -153,6 +174,9 @@ def test_a_request_that_repeats_a_reply_is_its_child() -> None:
         ([item(role="user", content="Other."), SAID], [row()]),
         ([USER, SAID], [row(chain_hash=None)]),
         ([USER, SAID], [row(cum_len=None)]),
+        ([USER, SAID], [row(cum_len=0)]),
+        ([USER, SAID], [row(staging_chain=())]),
+        ([USER, item(role="assistant", content=None)], [row(fingerprint="")]),
         ([USER, SAID], [FailureRow(model_call_id="call-1", failure_reason="lost")]),
     ],
 )
@@ -189,6 +213,8 @@ def test_a_row_is_a_sorted_line() -> None:
         {"model_call_id": "c", "failure_reason": "x", "more": 1},
         {"model_call_id": "c", "failure_reason": 3},
         {"model_call_id": "c", "fingerprint": "f", "context_len": "2"},
+        {"more": 1, **json.loads(row_line(row()))},
+        {**json.loads(row_line(row())), "cum_len": -1},
     ],
 )
 def test_what_is_no_row(tree: Any) -> None:

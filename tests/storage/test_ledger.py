@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ipistate import SchemaError
-from ipistate.capture import CommittedRow, FailureRow, LedgerRow
+from ipistate.capture import CommittedRow, FailureRow, LedgerRow, row_line
 from ipistate.storage import CaptureLedger, LedgerError, LedgerRemoval, checked_keys
 from ipistate.storage.atomic_file import sync_directory
 
@@ -124,6 +124,99 @@ def test_an_import_replaces_later_attempts(ledger: CaptureLedger) -> None:
     assert ledger.append("r-a2", row())
 
 
+def test_an_import_of_two_attempts_of_a_rollout(ledger: CaptureLedger) -> None:
+    """In any order each has its rows; one that is wrong changes nothing."""
+    ledger.append("r-a1", row("old"))
+    for keys in (("r", "r-a1"), ("r-a1", "r")):
+        ledger.replace({key: [row(f"of-{key}")] for key in keys})
+        for key in keys:
+            assert (row(f"of-{key}"),) == ledger.rows(key)
+    with pytest.raises(LedgerError) as caught:
+        ledger.replace({"r": [], "s": [row(), row(weight_version=2)]})
+
+    assert "row_conflict" == caught.value.code
+    assert (row("of-r"),) == again(ledger).rows("r")
+
+
+def test_a_disk_that_is_full(
+    ledger: CaptureLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a line is taken back; when there is room the row is added once."""
+    ledger.append("r", row())
+    size = (ledger._root / "r.lineage.jsonl").stat().st_size
+    with monkeypatch.context() as full:
+
+        def fsync(_: int) -> None:
+            raise OSError(28, "no space left")
+
+        full.setattr(os, "fsync", fsync)
+        with pytest.raises(OSError, match="no space"):
+            ledger.append("r", row("c2"))
+    assert size == (ledger._root / "r.lineage.jsonl").stat().st_size
+    assert ledger.append("r", row("c2"))
+
+    assert (row(), row("c2")) == again(ledger).rows("r")
+
+
+def test_a_row_that_is_there_is_synced_before_it_is_acknowledged(
+    ledger: CaptureLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that wrote it may have died before it was on the disk."""
+    ledger.append("r", row())
+    synced: list[int] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(descriptor)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    other = again(ledger)
+    assert other.append("r", row())
+    assert 2 == len(synced)
+    assert other.append("r", row())
+    assert 2 == len(synced)
+
+
+def test_a_retire_while_a_ledger_is_made(
+    ledger: CaptureLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fence of another process wins, and no ledger stays beside it."""
+    rival, name = again(ledger), "ipistate.storage.ledger.sync_directory"
+
+    def sync(path: Path) -> None:
+        monkeypatch.setattr(name, sync_directory)
+        rival.retire(["r"])
+        sync_directory(path)
+
+    monkeypatch.setattr(name, sync)
+    assert not ledger.append("r", row())
+    assert {"r.lineage.retired"} == names(ledger)
+
+
+def test_only_the_ledgers_used_last_are_remembered(
+    ledger: CaptureLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are read again, and are the same."""
+    monkeypatch.setattr("ipistate.storage.ledger.REMEMBERED", 2)
+    for _ in range(2):
+        for key in ("a", "b", "c"):
+            assert ledger.append(key, row())
+
+    assert 2 == len(ledger._known)
+    assert (row(),) == ledger.rows("a")
+
+
+def test_a_repeated_retire_writes_nothing(ledger: CaptureLedger) -> None:
+    """Not even a time."""
+    ledger.retire(["r"])
+    fence = ledger._root / "r.lineage.retired"
+    os.utime(fence, (1, 1))
+    ledger.retire(["r"])
+
+    assert 1 == fence.stat().st_mtime
+
+
 def test_an_import_of_nothing_removes(ledger: CaptureLedger) -> None:
     """An episode without a record starts with an empty ledger, and no fence."""
     ledger.append("r", row())
@@ -145,7 +238,9 @@ def test_a_torn_line_was_never_there(ledger: CaptureLedger) -> None:
     assert (row(), row("c2")) == again(after).rows("r")
 
 
-@pytest.mark.parametrize("damage", [b"{}\n", b"\n", b"\xff\n", b'{"a"\n'])
+@pytest.mark.parametrize(
+    "damage", [b"{}\n", b"\n", b"\xff\n", b'{"a"\n', row_line(row())]
+)
 def test_a_damaged_line_is_named(ledger: CaptureLedger, damage: bytes) -> None:
     """A row that was there must not be lost silently."""
     ledger.append("r", row())
@@ -185,7 +280,9 @@ def test_a_bad_batch_changes_nothing(ledger: CaptureLedger, case: str) -> None:
     assert 4096 == len(checked_keys([f"r{n}" for n in range(4096)]))
 
 
-@pytest.mark.parametrize("key", ["", "../r", "a/b", ".r", "r-a1-a1", "r\n", "\0"])
+@pytest.mark.parametrize(
+    "key", ["", "../r", "a/b", ".r", "r-a1-a1", "r\n", "\0", "r" * 201]
+)
 def test_no_key_leads_out_of_the_directory(ledger: CaptureLedger, key: str) -> None:
     """Every operation checks it before a path is made."""
     calls: list[Callable[[], object]] = [

@@ -63,6 +63,8 @@ def lineage_of(
     if not has_assistant_turn(items) or not known:
         return Lineage()
     fingerprint = assistant_fingerprint(items)
+    if not fingerprint:
+        return Unresolved("what the model has said is empty")
     found = [
         row
         for row in known
@@ -75,6 +77,6 @@ def lineage_of(
     (parent,) = found
     if conversation_digest(items[: parent.context_len]) != parent.context_digest:
         return Unresolved(f"the conversation before {parent.model_call_id} was another")
-    if parent.chain_hash is None or parent.cum_len is None:
+    if not (parent.chain_hash and parent.staging_chain and parent.cum_len):
         return Unresolved(f"the tokens of {parent.model_call_id} are not staged")
     return Lineage(mode=TOKEN_IN, parent=parent)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import struct
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import Final
 
 import attrs
 
-from ipistate.errors import SchemaError, preview
+from ipistate.errors import SchemaError
 from ipistate.kernel import EMPTY_OBJECT, JsonArray, JsonObject, JsonValue
 
 
@@ -25,8 +26,6 @@ _EXTRAS: Final = b"nemo-gym-staging-extras-v1"
 _CALL: Final = b"nemo-gym-staging-call-v2"
 _VERSIONS: Final = bytes((3, 2, 1))
 """Of the schema, of the digest and of the extras."""
-
-_INT64: Final = range(-(2**63), 2**63)
 
 
 def _u64(number: int) -> bytes:
@@ -53,24 +52,45 @@ def _floats(numbers: Sequence[float]) -> bytes:
     return _u64(len(numbers)) + struct.pack(f">{len(numbers)}f", *numbers)
 
 
+@contextmanager
+def _digestible() -> Generator[None]:
+    try:
+        yield
+    except (struct.error, OverflowError, UnicodeEncodeError) as error:
+        message = f"a member does not fit into the digest's fields: {error}"
+        raise SchemaError("not_digestible", message) from error
+
+
 def cumulative_hash(tokens: Sequence[int]) -> bytes:
-    """Return the digest of all token ids from the beginning of a sequence."""
-    return sha256(_PREFIX + _ids(tokens)).digest()
+    """Return the digest of all token ids from the beginning of a sequence.
+
+    Raises:
+        SchemaError: ``not_digestible``: an id is negative or has more than 64 bits.
+    """
+    with _digestible():
+        return sha256(_PREFIX + _ids(tokens)).digest()
 
 
 def chain_hash(parent: bytes | None, delta: Sequence[int]) -> bytes:
-    """Return the digest of a call's own token ids, chained to that of its parent."""
+    """Return the digest of a call's own token ids, chained to that of its parent.
+
+    Raises:
+        SchemaError: ``not_digestible``: an id is negative or has more than 64 bits.
+    """
     before = b"\0" if parent is None else b"\1" + parent
-    return sha256(_CHAIN + before + _ids(delta)).digest()
+    with _digestible():
+        return sha256(_CHAIN + before + _ids(delta)).digest()
 
 
 def extras_digest(extras: JsonObject) -> bytes:
     """Return the digest of what a call carries beside its tokens.
 
     Raises:
-        SchemaError: ``integer_too_large``: an integer has more than 64 bits.
+        SchemaError: ``not_digestible``: an integer has more than 64 bits, or a text half
+            of a surrogate pair.
     """
-    return sha256(_EXTRAS + b"\1" + b"".join(_extra(extras))).digest()
+    with _digestible():
+        return sha256(_EXTRAS + b"\1" + b"".join(_extra(extras))).digest()
 
 
 def _extra(value: JsonValue) -> Iterable[bytes]:
@@ -80,9 +100,6 @@ def _extra(value: JsonValue) -> Iterable[bytes]:
         case bool():
             yield b"B\1" if value else b"B\0"
         case int():
-            if value not in _INT64:
-                message = "an integer of the extras has at most 64 bits"
-                raise SchemaError("integer_too_large", message, preview=preview(value))
             yield b"I" + struct.pack(">q", value)
         case float():
             yield b"F" + struct.pack(">d", value)
@@ -133,24 +150,28 @@ class StagedCall:
         return self.prev_len + self.delta_len
 
     def digest(self) -> bytes:
-        """Return the digest under which the call is staged."""
+        """Return the digest under which the call is staged.
+
+        Raises:
+            SchemaError: ``not_digestible``: a member does not fit into its field.
+        """
+        with _digestible():
+            return sha256(b"".join(self._fields())).digest()
+
+    def _fields(self) -> tuple[bytes, ...]:
         counts = (self.prev_len, self.delta_len, self.cum_len, self.weight_version)
-        return sha256(
-            b"".join(
-                (
-                    _CALL,
-                    _VERSIONS,
-                    _text(self.rollout_id),
-                    _text(self.model_call_id),
-                    _optional_text(self.parent_call_id),
-                    _text(self.mode),
-                    *map(_u64, counts),
-                    _sized(_ids(self.tokens)),
-                    _sized(_floats(self.mask)),
-                    _sized(_floats(self.logprobs)),
-                    extras_digest(self.extras),
-                    b"\1" + self.chain_hash,
-                    b"\1" + self.cumulative_hash,
-                )
-            )
-        ).digest()
+        return (
+            _CALL,
+            _VERSIONS,
+            _text(self.rollout_id),
+            _text(self.model_call_id),
+            _optional_text(self.parent_call_id),
+            _text(self.mode),
+            *map(_u64, counts),
+            _sized(_ids(self.tokens)),
+            _sized(_floats(self.mask)),
+            _sized(_floats(self.logprobs)),
+            extras_digest(self.extras),
+            b"\1" + self.chain_hash,
+            b"\1" + self.cumulative_hash,
+        )

@@ -73,13 +73,22 @@ def _context(item: JsonObject) -> Iterator[bytes]:
 
 def _said(item: JsonObject, tag: int) -> Iterator[bytes]:
     if item.get("type") == _CALL:
-        yield _field(tag + 2, str(item.get("call_id", "")))
-        yield _field(tag + 3, str(item.get("name", "")))
-        yield _field(tag + 4, canonical_arguments(item.get("arguments", "")))
+        yield from _call(tag, item.get("call_id"), item)
         return
     for kind, payload in _parts(item.get("content")):
         yield _field(tag, kind)
         yield _field(tag + 1, payload)
+    calls = item.get("tool_calls")  # as the chat form writes them
+    for call in calls if isinstance(calls, JsonArray) else ():
+        function = call.get("function") if isinstance(call, JsonObject) else None
+        if isinstance(call, JsonObject) and isinstance(function, JsonObject):
+            yield from _call(tag, call.get("id"), function)
+
+
+def _call(tag: int, call_id: JsonValue, function: JsonObject) -> Iterator[bytes]:
+    yield _field(tag + 2, str(call_id or ""))
+    yield _field(tag + 3, str(function.get("name", "")))
+    yield _field(tag + 4, canonical_arguments(function.get("arguments", "")))
 
 
 def _parts(content: JsonValue) -> Iterator[tuple[str, str]]:
@@ -104,10 +113,6 @@ def canonical_arguments(written: JsonValue) -> str:
     """Return arguments with sorted keys; what is no JSON is only stripped."""
     text = written if isinstance(written, str) else encode(written).decode()
     try:
-        return _payload_of(decode(text))
+        return json.dumps(decode(text), sort_keys=True, separators=(",", ":"))
     except DecodeError:
         return text.strip()
-
-
-def _payload_of(value: JsonValue) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))

@@ -8,12 +8,23 @@ from __future__ import annotations
 
 import json
 
+from math import isfinite
 from typing import Any, Final, TypeAlias
 
 import attrs
 
 from ipistate.errors import SchemaError, preview
-from ipistate.kernel import decode_as, is_object, structure
+from ipistate.kernel import decode_as, is_object, refuse, structure
+
+
+def _check_count(_: object, field: attrs.Attribute[Any], count: int | None) -> None:
+    if count is not None and count < 0:
+        raise refuse("negative", "a length is 0 or more", count, field)
+
+
+def _check_time(_: object, field: attrs.Attribute[Any], time: float | None) -> None:
+    if time is not None and not isfinite(time):
+        raise refuse("not_finite", "a time is a finite number", time, field)
 
 
 @attrs.frozen(kw_only=True)
@@ -35,13 +46,13 @@ class CommittedRow:
     parent_call_id: str | None = None
     staging_key: str | None = None
     weight_version: int | None = None
-    prev_len: int | None = None
-    delta_len: int | None = None
-    cum_len: int | None = None
+    prev_len: int | None = attrs.field(default=None, validator=_check_count)
+    delta_len: int | None = attrs.field(default=None, validator=_check_count)
+    cum_len: int | None = attrs.field(default=None, validator=_check_count)
     staging_digest: str | None = None
     extras_digest: str | None = None
     mode: str | None = None
-    admitted_at: float | None = None
+    admitted_at: float | None = attrs.field(default=None, validator=_check_time)
     staging_chain: tuple[str, ...] | None = None
     chain_hash: str | None = None
     cumulative_hash: str | None = None
