@@ -19,6 +19,7 @@ from ipistate.capture.fingerprints import (
     conversation_digest,
     has_assistant_turn,
 )
+from ipistate.capture.generation_cut import CutContinuation, GenerationCutRecord
 from ipistate.capture.manifest import MANIFEST_VERSION, capture_manifest, staging_keys
 from ipistate.capture.rows import (
     CommittedRow,
@@ -37,7 +38,9 @@ __all__ = [
     "TEXT",
     "TOKEN_IN",
     "CommittedRow",
+    "CutContinuation",
     "FailureRow",
+    "GenerationCutRecord",
     "LedgerRow",
     "Lineage",
     "StagedCall",
