@@ -199,12 +199,15 @@ def wait_until(holds: Callable[..., bool]) -> bool:
     return True
 
 
-def wait_until_it_plays(site: Site, process: subprocess.Popen[bytes]) -> None:
-    """Wait until a process has asked for its first turn."""
+def wait_until_it_plays(
+    site: Site, process: subprocess.Popen[bytes], asked: int = 0
+) -> None:
+    """Wait until a process has ended, or has asked for a turn beyond so many."""
     name = str(process.pid)
     wait_until(
         lambda: (
-            process.poll() is not None or any(call[0] == name for call in site.calls())
+            process.poll() is not None
+            or any(call[0] == name for call in site.calls()[asked:])
         )
     )
 
@@ -232,46 +235,61 @@ def repeated(
     return count
 
 
+@attrs.frozen
+class Life:
+    """What a process does with one server of its own, until one of them dies."""
+
+    process: subprocess.Popen[bytes]
+    asked: int
+    """How many turns had been asked for before it."""
+    held: dict[str, int]
+    """The turns of each rollout that its checkpoint has."""
+
+    def killed(self, site: Site, victim: str, moment: float) -> Killed:
+        """Tell how it has been, when something of it has been killed."""
+        calls = site.calls()[self.asked :]
+        return Killed(
+            victim=victim,
+            moment=moment,
+            rows=site.output.read_bytes().count(b"\n") if site.output.exists() else 0,
+            restored=len(self.held),
+            repeated=repeated(calls, self.process.pid, self.held),
+        )
+
+    def after(self, site: Site, victim: str) -> Life:
+        """Return what comes next: another process, or the same with another server."""
+        asked, held, process = len(site.calls()), site.turns_held(), self.process
+        if victim == "server":
+            wait_until_it_plays(site, process, asked)
+            # One that lost its server before it played may give up, and says so.
+            assert process.returncode in {None, 0, 1, 3}, process.returncode
+        else:
+            assert wait_for(process, 30)
+            assert process.returncode in {-signal.SIGKILL, 0}  # it may just have ended
+        if process.returncode is not None:
+            process = site.start("--resume")
+        return Life(process, asked, held)
+
+
 def run_round(site: Site, rng: random.Random, kills: int) -> list[Killed]:
-    """Start a run, kill it so often, and let it end; return each kill."""
+    """Start a run, kill of it so often, and let it end; return each kill."""
     told: list[Killed] = []
-    more: tuple[str, ...] = ()
+    life = Life(site.start(), 0, {})
     for _ in range(kills):
-        held = site.turns_held() if more else {}
-        process = site.start(*more)
         moment, victim = rng.uniform(0.0, 1.5), rng.choice(VICTIMS)
         if rng.random() < 0.8:  # the others may die before they have begun
-            wait_until_it_plays(site, process)
-        if wait_for(process, moment):
+            wait_until_it_plays(site, life.process, life.asked)
+        if wait_for(life.process, moment):
             break
-        servers = kill(process, victim)
-        assert wait_for(process, 30), "the runner goes on without its server"
-        expected = {1, 3} if victim == "server" and servers else {-9}
-        assert process.returncode in expected, (process.returncode, victim)
+        servers = kill(life.process, victim)
         assert all(wait_until(partial(has_ended, pid)) for pid in servers)
-        told.append(_killed(site, process, victim, moment, held))
-        more = ("--resume",)
-    held = site.turns_held()
-    process = site.start("--resume")
-    assert process.wait(MOST_SECONDS) == 0, (site.root / "stderr").read_text()
-    told.append(_killed(site, process, "nobody", 0.0, held))
+        told.append(life.killed(site, victim, moment))
+        life = life.after(site, victim if servers else "runner")
+    if life.process.wait(MOST_SECONDS) != 0:
+        life = life.after(site, "server")
+    assert life.process.wait(MOST_SECONDS) == 0, (site.root / "stderr").read_text()
+    told.append(life.killed(site, "nobody", 0.0))
     return told
-
-
-def _killed(
-    site: Site,
-    process: subprocess.Popen[bytes],
-    victim: str,
-    moment: float,
-    held: dict[str, int],
-) -> Killed:
-    return Killed(
-        victim=victim,
-        moment=moment,
-        rows=site.output.read_bytes().count(b"\n") if site.output.exists() else 0,
-        restored=len(held),
-        repeated=repeated(site.calls(), process.pid, held),
-    )
 
 
 def rounds(
