@@ -11,11 +11,15 @@ from ipistate.deploy.environment_server import (
     EnvironmentSettings,
     create_environment_app,
 )
+from ipistate.deploy.model_server import create_model_app
+from ipistate.deploy.model_shell import ModelSettings
 
 
 __all__ = [
     "AgentSettings",
     "EnvironmentSettings",
+    "ModelSettings",
     "create_agent_app",
     "create_environment_app",
+    "create_model_app",
 ]
