@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from ipistate.clients import HttpClient
 from ipistate.deploy.model_shell import ModelSettings, ModelShell
-from ipistate.errors import SchemaError
+from ipistate.errors import DataError, SchemaError
 from ipistate.kernel import JsonObject
 from ipistate.protocol import CAPTURE_SEGMENT, RESPONSES_PATH
 from ipistate.server import json_object, json_reply, participant_app
@@ -77,8 +77,11 @@ class LedgerRoutes:
         ledger = self._shell.ledger
         if ledger is None:
             return _detail(404, "this server has no ledger")
-        document = await json_object(request)
-        keys = checked_keys(document.get("rollout_ids"))
+        try:
+            document = await json_object(request)
+            keys = checked_keys(document.get("rollout_ids"))
+        except DataError as error:
+            return _detail(400, f"rollout_ids: {error}")
         # A commit still reads every live episode's ledger.
         if self._shell.machine.participant.control.open is not None:
             return _detail(409, "a checkpoint is open; send it again after that")

@@ -76,12 +76,35 @@ class ModelSettings:
     max_reply_bytes: int = 64 * 2**20
     reply_seconds: float = 3600.0
 
+    @property
+    def upstream_root(self) -> str:
+        """The base without a final slash and ``/v1``, which the paths of calls have."""
+        return self.upstream_url.rstrip("/").removesuffix("/v1")
 
-@attrs.define(eq=False)
+
 class _LiveCall:
-    answer: Pending[Admit | Refuse | StartResponse]
-    asking: asyncio.Task[HttpAnswer] | None = None
-    is_cancelled: bool = False
+    """What the machine is asked about a call: first to run it, then to answer it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.admission: Pending[Admit | Refuse] = Pending(number)
+        self.delivery: Pending[StartResponse] = Pending(number)
+        self.asking: asyncio.Task[HttpAnswer] | None = None
+        self.is_cancelled = False
+
+    def take(self, action: Admit | Refuse | StartResponse) -> None:
+        """Take an answer of the machine."""
+        if isinstance(action, StartResponse):
+            self.delivery.settle(action)
+        else:
+            self.admission.settle(action)
+
+    def cancel(self) -> None:
+        """Stop what is asked for; the response does not start any more."""
+        self.is_cancelled = True
+        if self.asking is not None:
+            self.asking.cancel()
+        self.delivery.wake()
 
 
 class ModelShell:
@@ -108,7 +131,9 @@ class ModelShell:
         )
         server, observer = settings.server, Observer()
         directory = settings.ledger_dir
-        self.ledger: CaptureLedger | None = directory and CaptureLedger(directory)
+        self.ledger: CaptureLedger | None = (
+            None if directory is None else CaptureLedger(directory)
+        )
         files = CheckpointFiles(
             server.instance_name, ModelRecords(), server.checkpoint_root, observer
         )
@@ -126,52 +151,46 @@ class ModelShell:
 
     async def call(self, request: Request, path: str) -> Response:
         """Pass a call on to the endpoint, when it may run and be answered."""
-        body, number = await request.body(), self.machine.number()
-        live = _LiveCall(Pending(number))
-        self._calls[number] = live
-        self.machine.feed(CallArrived(number, request.scope["episode"]))
+        body, live = await request.body(), _LiveCall(self.machine.number())
+        self._calls[live.number] = live
         try:
-            await self._answered(live, request)
-            problem = live.answer.answer
-            if isinstance(problem, Refuse):
-                return refused(problem.code, problem.detail)
-            if problem is None:
-                return Response(status_code=499)  # nobody is there to read it
-            reply = await self._asked(live, request, path, body)
-            live.answer.answer = None
-            self.machine.feed(ResponseReady(number))
-            await self._answered(live, request)
+            self.machine.feed(CallArrived(live.number, request.scope["episode"]))
+            await _told(live.admission, request)
+            match live.admission.answer:
+                case Refuse(code=code, detail=detail):
+                    reply = refused(code, detail)
+                case Admit():
+                    reply = await self._delivered(live, request, path, body)
+                case None:
+                    reply = Response(status_code=499)  # nobody is there to read it
         except BaseException:
-            self._over(number)
+            self._over(live.number)
             raise
-        if live.is_cancelled or not isinstance(live.answer.answer, StartResponse):
-            self._over(number)
-            return refused("stale_attempt", "this attempt has been retired")
-        return _Delivered(reply, lambda: self._over(number))
+        return _Delivered(reply, lambda: self._over(live.number))
 
-    async def _answered(self, live: _LiveCall, request: Request) -> None:
-        if live.answer.answer is None and not live.is_cancelled:
-            await live.answer.settled(request.receive)
+    async def _delivered(
+        self, live: _LiveCall, request: Request, path: str, body: bytes
+    ) -> Response:
+        reply = await self._asked(live, request, path, body)
+        if not live.is_cancelled:
+            self.machine.feed(ResponseReady(live.number))
+            await _told(live.delivery, request)
+        if live.is_cancelled:
+            return refused("stale_attempt", "this attempt has been retired")
+        return reply
 
     async def _asked(
         self, live: _LiveCall, request: Request, path: str, body: bytes
     ) -> Response:
         headers = {n: request.headers[n] for n in _PASSED if n in request.headers}
-        live.asking = asyncio.ensure_future(
-            self._client.send(
-                "POST",
-                self._settings.upstream_url,
-                path,
-                body,
-                bounds=self._bounds,
-                headers=headers,
-            )
+        url, bounds = self._settings.upstream_root, self._bounds
+        asking = self._client.send(
+            "POST", url, path, body, bounds=bounds, headers=headers
         )
-        if live.is_cancelled:
-            live.asking.cancel()
-        await asyncio.wait((live.asking,))
+        live.asking = asyncio.ensure_future(asking)
+        await _ended(live.asking, request)
         if live.asking.cancelled():
-            return refused("stale_attempt", "this attempt has been retired")
+            return Response(status_code=499)
         error = live.asking.exception()
         if isinstance(error, HttpError):
             document = JsonObject({"detail": f"the endpoint: {error.message}"})
@@ -192,21 +211,15 @@ class ModelShell:
             case Admit(request) | StartResponse(request) | Refuse(request=request):
                 live = self._calls.get(request)
                 if live is not None:
-                    live.answer.settle(action)
+                    live.take(action)
             case CancelCall(request):
-                self._cancel(self._calls[request])
+                self._calls[request].cancel()
             case ImportLedger():
                 self._import(action)
             case RetireLedger(removal, keys):
                 self._work(lambda one: one.retire(keys), lambda _: Freed(removal))
             case _:
                 raise TypeError(f"not a policy model's: {type(action).__name__}")
-
-    def _cancel(self, live: _LiveCall) -> None:
-        live.is_cancelled = True
-        if live.asking is not None:
-            live.asking.cancel()
-        live.answer.wake()
 
     def _import(self, action: ImportLedger) -> None:
         def work(ledger: CaptureLedger) -> None:
@@ -271,6 +284,26 @@ def _problem(error: BaseException | None) -> CheckpointError | None:
     code = error.code if isinstance(error, IpiStateError) else type(error).__name__
     message = f"the ledger could not be replaced: {error} [{code}]"
     return CheckpointError("invalid_checkpoint_state", message)
+
+
+async def _told(pending: Pending[Any], request: Request) -> None:
+    if pending.answer is None:
+        await pending.settled(request.receive)
+
+
+async def _ended(asking: asyncio.Task[HttpAnswer], request: Request) -> None:
+    # A client that leaves takes its generation with it.
+    watch = asyncio.ensure_future(_left(request))
+    await asyncio.wait((asking, watch), return_when=asyncio.FIRST_COMPLETED)
+    watch.cancel()
+    if not asking.done():
+        asking.cancel()
+        await asyncio.wait((asking,))
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 class _Delivered(Response):
