@@ -11,15 +11,33 @@ from ipistate.deploy.environment_server import (
     EnvironmentSettings,
     create_environment_app,
 )
+from ipistate.deploy.launcher import DeploymentProcesses
 from ipistate.deploy.model_server import create_model_app
 from ipistate.deploy.model_shell import ModelSettings
+from ipistate.deploy.plan import PLANS, DeploymentPlan, plan_of
+from ipistate.deploy.process import ServerOrder
+from ipistate.deploy.relay import create_relay_app
+from ipistate.deploy.scripted_model import CALLS_PATH, ScriptedModel, builtin_scripts
+from ipistate.deploy.server_process import ServerFailedError, ServerProcess, serve
 
 
 __all__ = [
+    "CALLS_PATH",
+    "PLANS",
     "AgentSettings",
+    "DeploymentPlan",
+    "DeploymentProcesses",
     "EnvironmentSettings",
     "ModelSettings",
+    "ScriptedModel",
+    "ServerFailedError",
+    "ServerOrder",
+    "ServerProcess",
+    "builtin_scripts",
     "create_agent_app",
     "create_environment_app",
     "create_model_app",
+    "create_relay_app",
+    "plan_of",
+    "serve",
 ]

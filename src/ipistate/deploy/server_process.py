@@ -103,6 +103,10 @@ class ServerProcess:
         """The process id, which is the group's as well."""
         return self._process.pid
 
+    async def ended(self) -> int:
+        """Wait until it ends, and return its exit status."""
+        return await self._process.wait()
+
     async def kill(self) -> int:
         """Send SIGKILL to the whole group and return the exit status (-9)."""
         return await self._end(signal.SIGKILL)
