@@ -46,7 +46,7 @@ _ENTRY: Final = {"native": "environment", "relay": "relay"}
 _RUN_BOUNDS: Final = Bounds(size=256 * 2**20, total=600.0, connect=5.0)
 _SHORT_BOUNDS: Final = Bounds(size=2**20, total=10.0, connect=5.0)
 
-_UNEQUAL: Final = frozenset({"_ng_attempt_index"})
+_UNEQUAL: Final = frozenset({"_ng_rollout_id", "_ng_attempt_index"})
 """Members of a result that tell how it came about, and not what it is."""
 
 
@@ -90,7 +90,9 @@ class DeployedResult:
     output: tuple[JsonObject, ...]
 
     @classmethod
-    def of(cls, topology: Topology, content: bytes) -> DeployedResult | None:
+    def of(
+        cls, topology: Topology, rollout: str, content: bytes
+    ) -> DeployedResult | None:
         """Read an answer; None if it says that the episode has failed."""
         document = decode(content)
         found: Any = document
@@ -98,11 +100,14 @@ class DeployedResult:
             found = document.get("result") if isinstance(document, JsonObject) else None
         if not isinstance(found, JsonObject) or "reward" not in found:
             return None
-        kept = {n: v for n, v in found.items() if n not in _UNEQUAL}
         response: Any = found["response"]
+        # The right name is left out, so that rollouts of one row can be compared.
+        named = {} if response["id"] == f"resp_{rollout}" else {"id": response["id"]}
+        anonymous = {n: v for n, v in response.items() if n != "id"} | named
+        kept = {n: v for n, v in found.items() if n not in _UNEQUAL}
+        text = encode(JsonObject({**kept, "response": JsonObject(anonymous)}))
         reward: Any = found["reward"]
-        output = tuple(response["output"])
-        return cls(text=encode(JsonObject(kept)), reward=reward, output=output)
+        return cls(text=text, reward=reward, output=tuple(response["output"]))
 
 
 class DeploymentLife:
@@ -118,7 +123,7 @@ class DeploymentLife:
         self.processes: Final = processes
         self.coordinator: Final = coordinator
         self._client = client
-        self._topology = topology
+        self._topology: Final = topology
 
     async def play(
         self, rollout: DeployedRollout, attempt: int
@@ -138,7 +143,7 @@ class DeploymentLife:
             return None
         if answer.status != 200:
             return None
-        return DeployedResult.of(self._topology, answer.content)
+        return DeployedResult.of(self._topology, rollout.name, answer.content)
 
     async def left_over(self) -> dict[str, int]:
         """Count what participants still hold, by their name and what it is."""

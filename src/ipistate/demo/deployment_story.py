@@ -116,10 +116,10 @@ class _Story:
     calls: int
     """That the whole takes; the checkpoint is in the middle of them."""
     results: dict[str, list[DeployedResult]] = attrs.field(
-        init=False, factory=lambda: defaultdict(list)
+        init=False, factory=lambda: defaultdict[str, "list[DeployedResult]"](list)
     )
-    milliseconds: dict[str, float] = attrs.field(init=False, factory=dict)
-    found: dict[str, Any] = attrs.field(init=False, factory=dict)
+    milliseconds: dict[str, float] = attrs.field(init=False, factory=dict[str, float])
+    found: dict[str, Any] = attrs.field(init=False, factory=dict[str, Any])
 
     async def tell(self) -> _Told:
         self.watch.stage("play")

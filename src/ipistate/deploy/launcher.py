@@ -75,10 +75,10 @@ class DeploymentProcesses:
 
     async def _start(self, name: str) -> ServerProcess:
         kind, plan = self.plan.kind(name), self.plan.servers[name]
-        line = ServerOrder.of(name, kind, plan, self._root, self._token)
+        order = ServerOrder.of(name, kind, plan, self._root, self._token)
         try:
             return await ServerProcess.start(
-                COMMAND, self._root / LOGS / f"{name}.log", line
+                COMMAND, self._root / LOGS / f"{name}.log", order.to_line()
             )
         except ServerFailedError as error:
             message = f"{name}: {error.message}"

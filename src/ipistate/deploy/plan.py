@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, cast
 
 import attrs
 
-from attrs.validators import and_, ge, instance_of, le, min_len
-
 from ipistate.coordination import ServerAddress
 from ipistate.errors import SchemaError, json_path, preview
-from ipistate.kernel import structure
+from ipistate.kernel import refuse, structure
 from ipistate.protocol import SAFE_NAME
 
 
@@ -23,15 +21,28 @@ if TYPE_CHECKING:
 
 LOOPBACK: Final = "127.0.0.1"
 
-_PORT: Final = and_(ge(1), le(65_535))
+MAX_PORT: Final = 65_535
+
+
+def _check_port(_: object, field: attrs.Attribute[Any], port: int) -> None:
+    if not 1 <= port <= MAX_PORT:
+        raise refuse("invalid_port", f"a port is from 1 to {MAX_PORT}", port, field)
+
+
+def _check_api(_: object, field: attrs.Attribute[Any], api: str) -> None:
+    if api not in APIS:
+        raise refuse("unknown_api", f"an API is one of {', '.join(APIS)}", api, field)
+
+
+APIS: Final = ("responses", "chat")
 
 
 @attrs.frozen(kw_only=True)
 class Listening:
     """Where a server listens."""
 
-    host: str = attrs.field(default=LOOPBACK, validator=min_len(1))
-    port: int = attrs.field(validator=and_(instance_of(int), _PORT))
+    host: str = LOOPBACK
+    port: int = attrs.field(validator=_check_port)
 
     callees: ClassVar[tuple[str, ...]] = ()
     """The members that name a server which this one calls, or have its URL."""
@@ -70,7 +81,7 @@ class AgentPlan(Listening):
     resources: str
     model: str
     model_name: str = "policy"
-    api: str = "responses"
+    api: str = attrs.field(default="responses", validator=_check_api)
     temperature: float | None = None
     max_output_tokens: int | None = None
     max_steps: int = 50

@@ -6,9 +6,7 @@ serves until that input ends, which it does even if the parent is killed.
 
 from __future__ import annotations
 
-import os
 import sys
-import threading
 
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -37,6 +35,7 @@ from ipistate.deploy.plan import (
 )
 from ipistate.deploy.relay import create_relay_app
 from ipistate.deploy.scripted_model import ScriptedModel, builtin_scripts
+from ipistate.deploy.server_process import end_with_input
 from ipistate.kernel import JsonObject, decode, encode, structure, unstructure
 from ipistate.policies import Api, Endpoint, PolicyOptions, Sampling, policy_of
 from ipistate.server import (
@@ -51,7 +50,6 @@ from ipistate.server import (
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
-    from typing import BinaryIO
 
     from starlette.applications import Starlette
 
@@ -75,11 +73,14 @@ class ServerOrder:
     @classmethod
     def of(
         cls, name: str, kind: str, plan: ServerPlan, root: Path, token: str
-    ) -> bytes:
-        """Write the line for the process's standard input."""
+    ) -> ServerOrder:
+        """Order a server of a deployment."""
         document = unstructure(plan)
-        order = cls(name=name, kind=kind, plan=document, root=str(root), token=token)
-        return encode(unstructure(order)) + b"\n"
+        return cls(name=name, kind=kind, plan=document, root=str(root), token=token)
+
+    def to_line(self) -> bytes:
+        """Write the line for the process's standard input."""
+        return encode(unstructure(self)) + b"\n"
 
     @property
     def settings(self) -> ServerSettings:
@@ -160,18 +161,13 @@ def _agent_app(settings: ServerSettings, plan: AgentPlan) -> Starlette:
     return app
 
 
-def _end_with(given: BinaryIO) -> None:
-    given.read()
-    os._exit(0)
-
-
 def main() -> None:
     """Serve until the input ends."""
     configure(LogForm.TEXT, LogLevel.ERROR)
     given = sys.stdin.buffer
     order = structure(decode(given.readline()), ServerOrder)
     plan = order.server()
-    threading.Thread(target=_end_with, args=(given,), daemon=True).start()
+    end_with_input()
     run(order.settings, plan.host, plan.port, app=application(order))
 
 
