@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ipistate.deploy import from_gym, is_gym_mapping, plan_of
+from ipistate.deploy import AgentPlan, ModelPlan, from_gym, is_gym_mapping, plan_of
 from ipistate.errors import SchemaError
 from ipistate.kernel import JsonObject, freeze
 
@@ -39,9 +39,14 @@ def document(**changes: Any) -> JsonObject:
 def test_names_become_addresses() -> None:
     """What a server calls is known by its URL; others may be given by theirs."""
     plan = plan_of(document())
+    model, agent = plan.servers["policy_model"], plan.servers["agent"]
+    assert isinstance(model, ModelPlan)
+    assert isinstance(agent, AgentPlan)
 
-    assert "http://h:1/v1" == plan.servers["policy_model"].upstream
-    assert "http://127.0.0.1:8001" == plan.servers["agent"].resources
+    assert ("http://h:1/v1", "http://127.0.0.1:8001") == (
+        model.upstream,
+        agent.resources,
+    )
     assert ("ipi", "policy_model", "agent", "environment") == plan.in_order()
 
 

@@ -71,7 +71,7 @@ class ModelPlan(Listening):
     """Captured calls have their rows in the deployment's directory."""
     reply_seconds: float = 3600.0
 
-    callees: ClassVar = ("upstream",)
+    callees: ClassVar[tuple[str, ...]] = ("upstream",)
 
 
 @attrs.frozen(kw_only=True)
@@ -87,7 +87,7 @@ class AgentPlan(Listening):
     max_steps: int = 50
     episode_seconds: float | None = None
 
-    callees: ClassVar = ("resources", "model")
+    callees: ClassVar[tuple[str, ...]] = ("resources", "model")
 
 
 @attrs.frozen(kw_only=True)
@@ -98,7 +98,7 @@ class EnvironmentPlan(Listening):
     agent: str
     episode_seconds: float | None = None
 
-    callees: ClassVar = ("resources", "agent")
+    callees: ClassVar[tuple[str, ...]] = ("resources", "agent")
 
 
 @attrs.frozen(kw_only=True)
@@ -107,7 +107,7 @@ class RelayPlan(Listening):
 
     agent: str
 
-    callees: ClassVar = ("agent",)
+    callees: ClassVar[tuple[str, ...]] = ("agent",)
     is_participant: ClassVar[bool] = False
 
 
