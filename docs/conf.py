@@ -36,7 +36,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     (
         "py:.*",
-        r"(asyncio|collections|typing|types|starlette|pathlib|hypothesis|aiohttp)\..*",
+        r"(_?asyncio|collections|typing|types|starlette|pathlib|hypothesis|aiohttp)\..*",
     ),
     (
         "py:.*",
@@ -48,7 +48,7 @@ nitpick_ignore_regex = [
     ),
     (
         "py:.*",
-        r"(Worker|OnBroken|Run|ReportLine|Complete|Resolver|Starlette|HttpClient|RunBudget)",
+        r"(Worker|OnBroken|Run|ReportLine|Complete|Resolver|Starlette|ASGIApp|HttpClient|RunBudget|ipistate\.clients\.http\.HttpClient)",
     ),
     (
         "py:.*",

@@ -31,7 +31,7 @@ ALLOWED = {
     *("__future__", "collections", "functools", "hashlib", "inspect", "itertools"),
     *("json", "math", "re", "statistics", "types", "typing", "enum", "contextlib"),
     *("decimal", "html", "unicodedata"),
-    *("bisect", "operator"),
+    *("bisect", "operator", "struct"),
     *("attrs", "cattrs", "orjson", "ipistate"),
     *("jsonschema", "referencing"),  # of strict.py, which nothing of the kernel imports
 }

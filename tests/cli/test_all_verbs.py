@@ -86,6 +86,7 @@ LONG = {
     "report",
     "demo",
     "serve",
+    "deploy",
     "gym init",
     "gym serve",
     "tasks generate",

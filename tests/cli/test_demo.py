@@ -160,7 +160,7 @@ def test_report_file_is_checked_first(
 ) -> None:
     """Where no file can be written nothing is played, and nothing is left behind."""
     (tmp_path / "file").write_text("kept")
-    monkeypatch.setattr(demo, "_report", None)
+    monkeypatch.setattr(demo, "_ended", None)
     result = run("demo", option, tmp_path / name)
 
     assert 3 == result.exit_code

@@ -21,8 +21,8 @@ from ipistate.coordination import (
     OperationFailedError,
     RestoreFailedError,
 )
+from ipistate.deploy.server_process import ServerProcess, serve
 from ipistate.protocol.episode import EpisodeId
-from ipistate.rollouts.process import ServerProcess, serve
 
 
 if TYPE_CHECKING:

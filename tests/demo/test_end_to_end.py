@@ -24,10 +24,10 @@ from ipistate.demo.play import Recording, play
 from ipistate.demo.retirement import refusal_code
 from ipistate.demo.scripts import generated_scripts
 from ipistate.demo.story import run
-from ipistate.rollouts import process
+from ipistate.deploy import server_process as process
+from ipistate.deploy.server_process import ServerFailedError, ServerProcess, serve
 from ipistate.rollouts.checkpoints import freeze
 from ipistate.rollouts.connection import Channel, Server
-from ipistate.rollouts.process import ServerFailedError, ServerProcess, serve
 
 
 pytestmark = pytest.mark.once

@@ -13,7 +13,7 @@ from typing import Any, Self
 import httpx
 import pytest
 
-from ipistate.rollouts.process import ServerProcess, serve
+from ipistate.deploy.server_process import ServerProcess, serve
 
 
 pytestmark = [pytest.mark.anyio, pytest.mark.once]

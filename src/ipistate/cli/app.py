@@ -38,6 +38,7 @@ class Verb(NamedTuple):
 VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
     {
         "serve": Verb("Serve sessions over the NeMo Gym protocol.", "server"),
+        "deploy": Verb("Start the servers of a whole deployment.", "run"),
         "gym": Verb("Let NeMo Gym's launcher start this server.", "server"),
         "secret": Verb("Write a random secret for serve to a file."),
         "demo": Verb("Kill a server in the middle of 80 rollouts, and lose nothing."),

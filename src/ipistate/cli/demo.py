@@ -7,12 +7,18 @@ import tempfile
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+import attrs
 import click
 
 from rich.progress import MofNCompleteColumn
 
+from ipistate.cli.demo_deployment import (
+    check_deployment,
+    deployed,
+    show_deployment,
+)
 from ipistate.cli.demo_tables import show
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
 from ipistate.cli.files import read_tasks
@@ -22,6 +28,7 @@ from ipistate.cli.progress import bar
 from ipistate.cli.terminal import emit, note
 from ipistate.cli.texts import shown
 from ipistate.demo import (
+    TOPOLOGIES,
     DemoRollout,
     Workplace,
     derive,
@@ -42,7 +49,10 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from ipistate.cli.demo_tables import AnyReport
-    from ipistate.demo import DemoWatcher
+    from ipistate.demo import DemoWatcher, Topology
+
+
+T = TypeVar("T")
 
 Demo: TypeAlias = "Callable[[Sequence[DemoRollout], Workplace, DemoWatcher], Coroutine[Any, Any, AnyReport]]"
 
@@ -86,6 +96,20 @@ Demo: TypeAlias = "Callable[[Sequence[DemoRollout], Workplace, DemoWatcher], Cor
     help="Chooses the moments of --rounds.",
 )
 @click.option(
+    "--deployment",
+    is_flag=True,
+    help="Play in a whole deployment instead, each server a process of its own: an "
+    "environment server or a relay, an agent, a policy model, and a resources server.",
+)
+@click.option(
+    "--topology",
+    type=click.Choice(TOPOLOGIES),
+    default=TOPOLOGIES[0],
+    show_default=True,
+    help="Who drives the agent of --deployment: an environment server, or a relay of "
+    "rows.",
+)
+@click.option(
     "--json",
     "json_file",
     metavar="FILE",
@@ -110,6 +134,8 @@ def command(
     full: bool,
     rounds: int | None,
     seed: int,
+    deployment: bool,
+    topology: Topology,
     json_file: str | None,
     results: str | None,
     keep: Path | None,
@@ -126,13 +152,21 @@ def command(
     on, and that server is killed as well. With --rounds each round kills a server at
     a random moment, and a fresh one restores the newest complete checkpoint.
 
+    With --deployment four servers are killed at once, twice, with a checkpoint in
+    between. With --rounds as well, each round kills some of the four at a random moment
+    of a prepare, a commit, a resume or a restore.
+
     \b
       ipistate demo
       ipistate demo --tasks tasks.jsonl --rollouts 20 --json demo.json --keep out
       ipistate demo --results rollouts.jsonl
       ipistate demo --full --sessions 1000
       ipistate demo --rounds 50
+      ipistate demo --deployment --topology relay
+      ipistate demo --deployment --rounds 50 --rollouts 40
     """
+    if deployment:
+        check_deployment(tasks=tasks, sessions=sessions, full=full, results=results)
     if full and rounds is not None:
         raise click.UsageError("--full and --rounds are two demos; choose one")
     if results is not None and rounds is not None:
@@ -140,32 +174,60 @@ def command(
     for written in (None if json_file == "-" else json_file, results):
         if written is not None:
             check_writable(written)
-    played = _planned(tasks, rollouts, sessions)
+    if deployment:
+        work = partial(deployed, topology, rollouts, rounds=rounds, seed=seed)
+        told = _Told(work, rounds or rollouts, show_deployment)
+    else:
+        told = _story(
+            _planned(tasks, rollouts, sessions), full=full, rounds=rounds, seed=seed
+        )
+    with _directory(keep) as root:
+        ok = told.play(root, json_file)
+        if results is not None:
+            with Workplace(root).results.open("rb") as rows:
+                _write(results, rows)
+    if not ok:
+        click.get_current_context().exit(Exit.FINDINGS)
+
+
+class _Reported(Protocol):
+    @property
+    def ok(self) -> bool: ...
+
+    def to_document(self) -> dict[str, Any]: ...
+
+
+@attrs.frozen
+class _Told:
+    """A demo, how many steps its bar has, and what shows its report."""
+
+    demo: Callable[[Path, DemoWatcher], Coroutine[Any, Any, Any]]
+    steps: int
+    shows: Callable[[Any], None]
+
+    def play(self, root: Path, json_file: str | None) -> bool:
+        with _progress(self.steps) as watch:
+            report: _Reported = _ended(self.demo(root, watch))
+        if json_file == "-":
+            emit(report.to_document())
+        else:
+            self.shows(report)
+        if json_file is not None and json_file != "-":
+            text = encode(freeze(report.to_document()))
+            _write(json_file, [text + b"\n"])
+        return report.ok
+
+
+def _story(
+    played: Sequence[DemoRollout], *, full: bool, rounds: int | None, seed: int
+) -> _Told:
     demo: Demo = run_full if full else run
     cut = sum(one.cut is not None for one in played)
     steps = 2 * len(played) + cut
     if rounds is not None:
         demo = partial(run_rounds, count=rounds, seed=seed)
         steps = (1 + 3 * rounds) * cut
-    with _directory(keep) as root:
-        place = Workplace(root)
-        report = _report(played, place, demo, steps)
-        _tell(report, json_file)
-        if results is not None:
-            with place.results.open("rb") as rows:
-                _write(results, rows)
-    if not report.ok:
-        click.get_current_context().exit(Exit.FINDINGS)
-
-
-def _tell(report: AnyReport, json_file: str | None) -> None:
-    if json_file == "-":
-        emit(report.to_document())
-        return
-    show(report)
-    if json_file is not None:
-        text = encode(freeze(report.to_document()))
-        _write(json_file, [text + b"\n"])
+    return _Told(lambda root, watch: demo(played, Workplace(root), watch), steps, show)
 
 
 def _write(name: str, lines: Iterable[bytes]) -> None:
@@ -188,15 +250,12 @@ def _planned(
     return plan(scripts, rollouts)
 
 
-def _report(
-    rollouts: Sequence[DemoRollout], place: Workplace, demo: Demo, steps: int
-) -> AnyReport:
-    with _progress(steps) as watch:
-        try:
-            return run_interruptibly(demo(rollouts, place, watch))
-        except IpiStateError as error:
-            note(f"the demo could not be played to its end: {error}")
-            raise click.exceptions.Exit(Exit.FINDINGS) from error
+def _ended(demo: Coroutine[Any, Any, T]) -> T:
+    try:
+        return run_interruptibly(demo)
+    except IpiStateError as error:
+        note(f"the demo could not be played to its end: {error}")
+        raise click.exceptions.Exit(Exit.FINDINGS) from error
 
 
 @contextmanager

@@ -30,21 +30,30 @@ def command(*, file: str) -> None:
       ipistate secret cookie-secret.txt
       ipistate serve --cookie-secret-file cookie-secret.txt
     """
-    secret = f"{secrets.token_urlsafe(BYTES)}\n"
     if file == "-":
-        click.echo(secret, nl=False)
+        click.echo(_secret(), nl=False)
         return
     with refusing(file):
         try:
-            _write(Path(file), secret)
+            write_secret(Path(file))
         except FileExistsError:
             message = f"{file}: the file exists, and what it has may be in use"
             raise RefusedInputError(message) from None
     note(f"ipistate: wrote a secret to {file}, mode 0600")
 
 
-def _write(path: Path, secret: str) -> None:
+def _secret() -> str:
+    return f"{secrets.token_urlsafe(BYTES)}\n"
+
+
+def write_secret(path: Path) -> None:
+    """Write a random secret to a new file, which only its owner can read.
+
+    Raises:
+        FileExistsError: There is one already.
+        OSError: It cannot be written.
+    """
     # Created with its mode: others could read a file whose mode is set afterwards.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as stream:
-        stream.write(secret)
+        stream.write(_secret())

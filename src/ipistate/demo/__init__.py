@@ -5,6 +5,15 @@ restores the checkpoint, and every reply is compared with an uninterrupted run. 
 ``cli`` extra; ``ipistate demo`` is its command.
 """
 
+from ipistate.demo.deployed import TOPOLOGIES, DeployedRollout, Topology
+from ipistate.demo.deployment_report import (
+    DeploymentOutcome,
+    DeploymentReport,
+    DeploymentRound,
+    DeploymentRoundsReport,
+)
+from ipistate.demo.deployment_rounds import run_deployment_rounds
+from ipistate.demo.deployment_story import deployed_rollouts, run_deployment
 from ipistate.demo.kills import run_rounds
 from ipistate.demo.outcome import DemoOutcome, DomainLine
 from ipistate.demo.plan import DemoRollout, plan, plan_for
@@ -22,24 +31,34 @@ from ipistate.demo.workplace import Workplace
 
 
 __all__ = [
+    "TOPOLOGIES",
     "Crash",
     "DemoOutcome",
     "DemoReport",
     "DemoRollout",
     "DemoScript",
     "DemoWatcher",
+    "DeployedRollout",
+    "DeploymentOutcome",
+    "DeploymentReport",
+    "DeploymentRound",
+    "DeploymentRoundsReport",
     "DomainLine",
     "FullReport",
     "RoundsLine",
     "RoundsReport",
+    "Topology",
     "Workplace",
     "builtin_scripts",
+    "deployed_rollouts",
     "derive",
     "generated_scripts",
     "plan",
     "plan_for",
     "prompt",
     "run",
+    "run_deployment",
+    "run_deployment_rounds",
     "run_full",
     "run_rounds",
 ]

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, cast
 import attrs
 
 from ipistate.clients import ControlClient, Coordinator, discover_urls
+from ipistate.deploy import ServerProcess, serve
 from ipistate.kernel import Environment, encode, json_line
-from ipistate.rollouts import Channel, Server, ServerProcess, deadline, serve
+from ipistate.rollouts import Channel, Server, deadline
 from ipistate.sessions import EnvironmentCodec
 from ipistate.storage import CheckpointDirectory
 

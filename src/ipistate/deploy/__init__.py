@@ -11,11 +11,59 @@ from ipistate.deploy.environment_server import (
     EnvironmentSettings,
     create_environment_app,
 )
+from ipistate.deploy.gym_mapping import from_gym, is_gym_mapping
+from ipistate.deploy.launcher import DeploymentProcesses
+from ipistate.deploy.model_server import create_model_app
+from ipistate.deploy.model_shell import ModelSettings
+from ipistate.deploy.plan import (
+    PLANS,
+    AgentPlan,
+    DeploymentPlan,
+    EnvironmentPlan,
+    ModelPlan,
+    RelayPlan,
+    ResourcesPlan,
+    ScriptedPlan,
+    plan_of,
+)
+from ipistate.deploy.process import ServerOrder, application
+from ipistate.deploy.relay import create_relay_app
+from ipistate.deploy.scripted_model import CALLS_PATH, ScriptedModel, builtin_scripts
+from ipistate.deploy.server_process import (
+    ServerFailedError,
+    ServerProcess,
+    end_with_input,
+    serve,
+)
 
 
 __all__ = [
+    "CALLS_PATH",
+    "PLANS",
+    "AgentPlan",
     "AgentSettings",
+    "DeploymentPlan",
+    "DeploymentProcesses",
+    "EnvironmentPlan",
     "EnvironmentSettings",
+    "ModelPlan",
+    "ModelSettings",
+    "RelayPlan",
+    "ResourcesPlan",
+    "ScriptedModel",
+    "ScriptedPlan",
+    "ServerFailedError",
+    "ServerOrder",
+    "ServerProcess",
+    "application",
+    "builtin_scripts",
     "create_agent_app",
     "create_environment_app",
+    "create_model_app",
+    "create_relay_app",
+    "end_with_input",
+    "from_gym",
+    "is_gym_mapping",
+    "plan_of",
+    "serve",
 ]

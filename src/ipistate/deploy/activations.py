@@ -27,7 +27,7 @@ from ipistate.agents import (
 from ipistate.clients import JSON, Bounds, HttpError
 from ipistate.deploy.effects import texts_of
 from ipistate.kernel import JsonObject, encode, trusted_object, unstructure
-from ipistate.policies import for_row
+from ipistate.policies import for_episode, for_row
 from ipistate.protocol import (
     ActivationEnded,
     CancelActivation,
@@ -69,6 +69,8 @@ class Activation:
     state: AgentState
     grants: Mapping[str, ToolGrant]
     """By the name of a tool; the empty name stands for all others."""
+    prefix: str = ""
+    """Of the paths of its calls to the model; empty for a model that knows no episodes."""
 
 
 OTHER_TOOLS: Final = ""
@@ -208,7 +210,7 @@ class Activations:
     async def _asked(self, activation: Activation, said: Conversation) -> Conversation:
         params = activation.params
         messages = (*input_messages(params), *said.output)
-        policy = for_row(self._policy, params)
+        policy = for_episode(for_row(self._policy, params), activation.prefix)
         return said.replied(await policy.respond(messages, offered_tools(params)))
 
     async def _sent(

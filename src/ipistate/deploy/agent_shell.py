@@ -108,6 +108,12 @@ class AgentSettings:
     episode_seconds: float | None = None
     """Time of a ``/run``, without what a checkpoint takes; None for no limit."""
     captures_tokens: bool = False
+    names_episodes: bool = False
+    """Calls to the model have the episode's prefix, as a participant needs it."""
+
+    def prefix(self, episode: EpisodeId) -> str:
+        """Return what comes first in the paths of calls to the model."""
+        return ROLLOUT_PREFIX + episode.capture_key if self.names_episodes else ""
 
 
 class AgentShell:
@@ -250,6 +256,7 @@ class AgentShell:
             params=request.body,
             state=_state(start, fresh),
             grants={OTHER_TOOLS: ToolGrant(base_url=base, headers=EMPTY_OBJECT)},
+            prefix=self._settings.prefix(episode),
         )
         return self._activations.start(activation, lambda _: None)
 
@@ -314,6 +321,7 @@ class AgentShell:
             params=params,
             state=_state(start, AgentState(cookies=native.cookies)),
             grants=native.grants(),
+            prefix=self._settings.prefix(episode),
         )
         return self._activations.start(
             activation, lambda end: native.after(end).to_document()

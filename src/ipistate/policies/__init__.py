@@ -18,11 +18,12 @@ from ipistate.policies.parameters import RowParameters
 from ipistate.policies.registry import (
     POLICIES,
     PolicyOptions,
+    for_episode,
     for_row,
     parameters_of,
     policy_of,
 )
-from ipistate.policies.scripted import Script, ScriptedPolicy, Scripts
+from ipistate.policies.scripted import Script, ScriptedPolicy, Scripts, Temper
 
 
 __all__ = [
@@ -39,7 +40,9 @@ __all__ = [
     "Script",
     "ScriptedPolicy",
     "Scripts",
+    "Temper",
     "api_key",
+    "for_episode",
     "for_row",
     "parameters_of",
     "policy_of",

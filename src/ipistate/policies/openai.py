@@ -86,6 +86,7 @@ class OpenAIPolicy:
     ) -> None:
         self.endpoint = endpoint
         self.parameters: RowParameters = RowParameters.of(endpoint, EMPTY_OBJECT)
+        self.prefix: str = ""
         self._form = _FORMS[endpoint.api]
         self._wire = Wire(endpoint, self._form.path, now, resolver)
         self._turns = asyncio.Semaphore(endpoint.concurrency)
@@ -105,6 +106,12 @@ class OpenAIPolicy:
         policy.endpoint = attrs.evolve(self.endpoint, sampling=sampling)
         return policy
 
+    def for_episode(self, prefix: str) -> Self:
+        """Return the policy with the prefix of an episode in front of its paths."""
+        policy = copy(self)
+        policy.prefix = prefix
+        return policy
+
     async def respond(
         self, conversation: Sequence[JsonObject], tools: Sequence[JsonObject]
     ) -> PolicyReply:
@@ -119,7 +126,9 @@ class OpenAIPolicy:
         async def ask() -> PolicyReply:
             async with self._turns:
                 return await self._wire.ask(
-                    body, lambda document: self._form.reply(document, conversation)
+                    body,
+                    lambda document: self._form.reply(document, conversation),
+                    self.prefix,
                 )
 
         patience = self.endpoint.patience

@@ -35,6 +35,15 @@ class ForRows(Protocol):
 
 
 @runtime_checkable
+class ForEpisodes(Protocol):
+    """A policy whose model is told which episode asks."""
+
+    def for_episode(self, prefix: str) -> Policy:
+        """Return the policy for one episode."""
+        ...
+
+
+@runtime_checkable
 class Requesting(Protocol):
     """A policy that tells what it asks a model of a row."""
 
@@ -81,6 +90,17 @@ def for_row(policy: Policy, params: JsonObject) -> Policy:
     """
     if isinstance(policy, ForRows):
         return policy.for_row(params)
+    return policy
+
+
+def for_episode(policy: Policy, prefix: str) -> Policy:
+    """Return a policy that asks for one episode, whose rollout prefix is given.
+
+    A model's server that takes part in checkpoints knows its calls by it; policies that
+    ask no model are as they were.
+    """
+    if isinstance(policy, ForEpisodes):
+        return policy.for_episode(prefix)
     return policy
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -60,7 +61,9 @@ class Wire:
         now: Callable[[], float],
         resolver: Resolver | None = None,
     ) -> None:
-        self._base, self._path = endpoint.url, path
+        # A prefix comes before everything that the endpoint's URL has after its host.
+        parts = urlsplit(endpoint.url)
+        self._base, self._path = f"{parts.scheme}://{parts.netloc}", parts.path + path
         self._url = f"{endpoint.url}{path}"
         self._key = BearerKey(endpoint.key, "[API key]")
         self._now = now
@@ -79,15 +82,22 @@ class Wire:
         """Close all connections."""
         await self._client.aclose()
 
-    async def ask(self, body: JsonObject, read: Callable[[JsonObject], R]) -> R:
+    async def ask(
+        self, body: JsonObject, read: Callable[[JsonObject], R], prefix: str = ""
+    ) -> R:
         """Send a request once, and read its reply.
+
+        Args:
+            body: The request.
+            read: Reads the reply's document.
+            prefix: Comes first in the path.
 
         Raises:
             EndpointError: There is none, and will be none.
             PassingError: There is none that can be read, but there may be one later.
         """
         try:
-            answer = await self._sent(encode(body))
+            answer = await self._sent(encode(body), prefix)
         except HttpError as error:
             raise self._failure(error) from None
         if not 200 <= answer.status < 300:
@@ -102,11 +112,11 @@ class Wire:
             code = "endpoint_failed" if broken else "malformed_reply"
             raise PassingError(code, told, hide(error.path), seen) from None
 
-    async def _sent(self, content: bytes) -> EndpointAnswer:
+    async def _sent(self, content: bytes, prefix: str) -> EndpointAnswer:
         answer = await self._client.send(
             "POST",
             self._base,
-            self._path,
+            prefix + self._path,
             content,
             bounds=self._bounds,
             headers=JSON,

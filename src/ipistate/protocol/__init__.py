@@ -110,6 +110,18 @@ from ipistate.protocol.parts.environment import (
     RunArrived,
     StartEpisode,
 )
+from ipistate.protocol.parts.model import ModelPart
+from ipistate.protocol.parts.model_events import (
+    CallArrived,
+    CallCaptured,
+    CallEnded,
+    CancelCall,
+    ImportLedger,
+    ResponseReady,
+    RetireLedger,
+    StartResponse,
+)
+from ipistate.protocol.parts.model_records import ModelRecord, ModelRecords
 from ipistate.protocol.parts.part import Part, PartT, Readiness, Selection
 from ipistate.protocol.parts.resources import ResourcesPart
 from ipistate.protocol.records import (
@@ -230,8 +242,12 @@ __all__ = [
     "AgentSessionRecords",
     "ArmDeadline",
     "Call",
+    "CallArrived",
+    "CallCaptured",
+    "CallEnded",
     "Cancel",
     "CancelActivation",
+    "CancelCall",
     "CheckpointRecord",
     "CloseArrived",
     "CommitBody",
@@ -259,12 +275,16 @@ __all__ = [
     "Free",
     "Freed",
     "IdleFound",
+    "ImportLedger",
     "Install",
     "Installed",
     "LoopProceeds",
     "LoopReached",
     "Manifest",
     "ModelAsked",
+    "ModelPart",
+    "ModelRecord",
+    "ModelRecords",
     "ModelReplied",
     "Part",
     "PartAction",
@@ -284,8 +304,10 @@ __all__ = [
     "RequestLeft",
     "ResourcesPart",
     "ResourcesState",
+    "ResponseReady",
     "Restorable",
     "RestoreBody",
+    "RetireLedger",
     "RunArrived",
     "RunBody",
     "RunBoundary",
@@ -306,6 +328,7 @@ __all__ = [
     "SingleTurn",
     "StartActivation",
     "StartEpisode",
+    "StartResponse",
     "StopWrite",
     "Sweep",
     "Tick",

@@ -17,7 +17,6 @@ from ipistate.rollouts.connection import (
 from ipistate.rollouts.descriptors import OpenFiles, needed
 from ipistate.rollouts.lifecycle import RunOutcome, run
 from ipistate.rollouts.lines import RunFileError
-from ipistate.rollouts.process import ServerProcess, serve
 from ipistate.rollouts.records import Records, RunFiles, RunTally, opened
 from ipistate.rollouts.runner import Ending, RunOrder, RunWatcher
 from ipistate.rollouts.tasks import TaskFile, open_tasks
@@ -45,7 +44,6 @@ __all__ = [
     "RunWatcher",
     "Server",
     "ServerError",
-    "ServerProcess",
     "TaskFile",
     "close_request",
     "cookies_of",
@@ -55,5 +53,4 @@ __all__ = [
     "open_tasks",
     "opened",
     "run",
-    "serve",
 ]

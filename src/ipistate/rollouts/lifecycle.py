@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from ipistate.clients import ControlClient, Coordinator, discover_urls
+from ipistate.deploy import ServerProcess
 from ipistate.rollouts.checkpoints import Boundary, Checkpoints
 from ipistate.rollouts.configuration import planned
 from ipistate.rollouts.connection import Server, ServerError, is_alive
-from ipistate.rollouts.process import ServerProcess
 from ipistate.rollouts.recovery import CheckpointPlace, check_place, recovered
 from ipistate.rollouts.runner import Ending, Runner
 from ipistate.rollouts.serving import Serving

@@ -7,23 +7,19 @@ serves until that input ends, which it does even if the parent is killed.
 from __future__ import annotations
 
 import json
-import os
 import sys
-import threading
 
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 from starlette.datastructures import Secret
 
+from ipistate.deploy import end_with_input
 from ipistate.server import LogForm, LogLevel, ServerSettings, configure, run
 from ipistate.tools import TOOLS
 
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 INSTANCE = "ipi"
 
@@ -57,17 +53,12 @@ def read_serving(line: bytes) -> Serving:
     return Serving(**told)
 
 
-def _end_with(given: BinaryIO) -> None:
-    given.read()
-    os._exit(0)
-
-
 def main() -> None:
     """Serve on a free port of the loopback interface until the input ends."""
     configure(LogForm.TEXT, LogLevel.WARNING)
     given = sys.stdin.buffer
     told = read_serving(given.readline())
-    threading.Thread(target=_end_with, args=(given,), daemon=True).start()
+    end_with_input()
     run(told.settings(), "127.0.0.1", 0)
 
 

@@ -21,6 +21,7 @@ from ipistate.server.hosts import is_loopback
 from ipistate.server.live.clock import LeaseClock
 from ipistate.server.live.files import CheckpointFiles
 from ipistate.server.live.participant_shell import ParticipantShell, PartShell
+from ipistate.server.live.waiting import Pending
 from ipistate.server.operating.logs import LogForm, LogLevel, configure
 from ipistate.server.operating.observer import Observer
 from ipistate.server.operating.settings import (
@@ -45,6 +46,7 @@ __all__ = [
     "Observer",
     "PartShell",
     "ParticipantShell",
+    "Pending",
     "PositiveSeconds",
     "ServerSettings",
     "SessionCookie",

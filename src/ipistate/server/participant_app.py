@@ -9,12 +9,12 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from ipistate.kernel import JsonObject
-from ipistate.protocol import LIVENESS_PATHS
+from ipistate.protocol import LIVENESS_PATHS, ROLLOUT_PREFIX
 from ipistate.server.adapter.control_plane import ControlPlane
 from ipistate.server.adapter.prefix import PrefixLayer
 from ipistate.server.adapter.token import TokenLayer
 from ipistate.server.operating.observer import Observer
-from ipistate.server.replies import ANSWERED, Answers, json_reply
+from ipistate.server.replies import ANSWERED, Answers, json_reply, refused
 from ipistate.server.uploads import BodyLimitLayer
 
 
@@ -58,7 +58,7 @@ def participant_app(
         else [Middleware(TokenLayer, token=token, routes=guarded, observer=observer)]
     )
     app = Starlette(
-        routes=[*routes, *guarded, *_liveness()],
+        routes=[*routes, *guarded, *_liveness(), _malformed()],
         middleware=[
             Middleware(PrefixLayer, observer=observer),
             *guard,
@@ -80,3 +80,11 @@ def _liveness() -> list[Route]:
         return json_reply(_ALIVE)
 
     return [Route(path, alive, methods=["GET"]) for path in LIVENESS_PATHS]
+
+
+def _malformed() -> Route:
+    # A prefix that was taken off does not come here: this key is none.
+    async def refuse(_: Request) -> Response:
+        return refused("invalid_rollout_id", "the path's prefix has no capture key")
+
+    return Route(f"{ROLLOUT_PREFIX}{{rest:path}}", refuse, methods=["GET", "POST"])

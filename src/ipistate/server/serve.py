@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import FrameType
 
+    from starlette.types import ASGIApp
+
     from ipistate.server.operating.connections import Connection
     from ipistate.server.operating.settings import ServerSettings
 
@@ -128,17 +130,21 @@ class IpistateServer(uvicorn.Server):
             self._started()
 
 
-def config_of(
+def config_of(  # noqa: PLR0913 - one parameter for each choice
     settings: ServerSettings,
     host: str = HOST,
     port: int = PORT,
     *,
     loop: Literal["auto", "asyncio", "uvloop"] = "auto",
     http: Literal["auto", "h11", "httptools"] = "auto",
+    app: ASGIApp | None = None,
 ) -> uvicorn.Config:
-    """Return how uvicorn serves an application with these settings."""
+    """Return how uvicorn serves an application with these settings.
+
+    Without an application it is that of a resources server.
+    """
     return uvicorn.Config(
-        create_app(with_hosts(settings, host)),
+        app or create_app(with_hosts(settings, host)),
         host=host,
         port=port,
         workers=1,
@@ -165,6 +171,7 @@ def run(  # noqa: PLR0913 - one parameter for each choice
     http: Literal["auto", "h11", "httptools"] = "auto",
     log_form: LogForm = LogForm.TEXT,
     started: Callable[[], None] = lambda: None,
+    app: ASGIApp | None = None,
 ) -> None:
     """Serve until a signal ends the process; port 0 takes a free one.
 
@@ -172,13 +179,14 @@ def run(  # noqa: PLR0913 - one parameter for each choice
     are accepted; with ``log_form`` JSON it is a JSON object with the same message.
     Nothing is written to stdout. Logging is left as the process has configured it.
     ``started`` is called after that line. ``loop`` and ``http`` are the event loop and
-    the HTTP parser; by default uvloop and httptools if they are installed.
+    the HTTP parser; by default uvloop and httptools if they are installed. ``app`` is
+    what is served in place of a resources server.
 
     Raises:
         TooManyWorkersError: More than one worker was asked for.
         ValueError: A hardened server listens everywhere, and no host is allowed.
     """
     refuse_workers(os.environ, workers)
-    config = config_of(settings, host, port, loop=loop, http=http)
+    config = config_of(settings, host, port, loop=loop, http=http, app=app)
     spare_the_old()
     IpistateServer(config, StalledConnections(settings), log_form, started).run()

@@ -8,6 +8,12 @@ from ipistate.storage.checkpoint_directory import (
     StopFlag,
 )
 from ipistate.storage.json_lines import LONGEST_LINE, LineFormError, bounded_lines
+from ipistate.storage.ledger import (
+    CaptureLedger,
+    LedgerError,
+    LedgerRemoval,
+    checked_keys,
+)
 from ipistate.storage.participants import (
     CheckedParticipant,
     ComparedParticipant,
@@ -26,16 +32,20 @@ __all__ = [
     "LONGEST_LINE",
     "MANIFEST",
     "AtomicFile",
+    "CaptureLedger",
     "CheckedParticipant",
     "CheckpointDirectory",
     "ComparedParticipant",
     "ComparedSession",
+    "LedgerError",
+    "LedgerRemoval",
     "LineFormError",
     "MigratingParticipant",
     "NewCheckpoint",
     "StopFlag",
     "bounded_lines",
     "check_participant",
+    "checked_keys",
     "compare_participants",
     "participants",
     "recorded_episodes",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ipistate.rollouts.process import ServerProcess
+from ipistate.deploy.server_process import ServerProcess
 
 
 READY = "import sys; print('serving on http://h', file=sys.stderr); sys.stdin.read()"

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, BinaryIO, Final, Self, cast
@@ -24,6 +25,18 @@ START_SECONDS: Final = 20.0
 STOP_SECONDS: Final = 5.0
 
 _READY: Final = re.compile(rb"serving on (http://\S+)")
+
+
+def end_with_input() -> None:
+    """End this process when its standard input ends, as it does with its parent."""
+
+    def watch() -> None:
+        # Not through the buffered stream, whose lock would be held at the very end.
+        while os.read(0, 4_096):
+            pass
+        os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def serve(*options: str) -> tuple[str, ...]:
@@ -102,6 +115,10 @@ class ServerProcess:
     def pid(self) -> int:
         """The process id, which is the group's as well."""
         return self._process.pid
+
+    async def ended(self) -> int:
+        """Wait until it ends, and return its exit status."""
+        return await self._process.wait()
 
     async def kill(self) -> int:
         """Send SIGKILL to the whole group and return the exit status (-9)."""

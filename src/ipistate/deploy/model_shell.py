@@ -1,0 +1,320 @@
+"""The shell of a policy model: gates the calls to an endpoint, and keeps the ledger.
+
+See docs/reference/control-plane.md, section 6. What may run when is the part's to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from starlette.responses import Response
+
+from ipistate.clients import Bounds, HttpError
+from ipistate.errors import CheckpointError, IpiStateError
+from ipistate.kernel import JsonObject
+from ipistate.protocol import (
+    Admit,
+    CallArrived,
+    CallEnded,
+    CancelCall,
+    Export,
+    Exported,
+    Free,
+    Freed,
+    ImportLedger,
+    Installed,
+    ModelPart,
+    ModelRecords,
+    ParticipantState,
+    Refuse,
+    ResponseReady,
+    RetireLedger,
+    Settings,
+    StartResponse,
+)
+from ipistate.server import (
+    CheckpointFiles,
+    LeaseClock,
+    Observer,
+    ParticipantShell,
+    Pending,
+    ServerSettings,
+    json_reply,
+    refused,
+)
+from ipistate.storage import CaptureLedger, LedgerError
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
+
+    from ipistate.clients import HttpAnswer, HttpClient
+    from ipistate.protocol import Action, Event, PartAction
+
+_PASSED: Final = ("authorization", "content-type", "accept")
+"""Headers of a call that its endpoint is to see."""
+
+
+@attrs.frozen(kw_only=True)
+class ModelSettings:
+    """What the operator of a policy model decides."""
+
+    server: ServerSettings
+    """Name, token, lease and limits."""
+    upstream_url: str
+    """The endpoint's base, without the path of a call."""
+    ledger_dir: Path | None = None
+    """Where captured calls have their rows; None for no ledger."""
+    max_reply_bytes: int = 64 * 2**20
+    reply_seconds: float = 3600.0
+
+    @property
+    def upstream_root(self) -> str:
+        """The base without a final slash and ``/v1``, which the paths of calls have."""
+        return self.upstream_url.rstrip("/").removesuffix("/v1")
+
+
+class _LiveCall:
+    """What the machine is asked about a call: first to run it, then to answer it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.admission: Pending[Admit | Refuse] = Pending(number)
+        self.delivery: Pending[StartResponse] = Pending(number)
+        self.asking: asyncio.Task[HttpAnswer] | None = None
+        self.is_cancelled = False
+
+    def take(self, action: Admit | Refuse | StartResponse) -> None:
+        """Take an answer of the machine."""
+        if isinstance(action, StartResponse):
+            self.delivery.settle(action)
+        else:
+            self.admission.settle(action)
+
+    def cancel(self) -> None:
+        """Stop what is asked for; the response does not start any more."""
+        self.is_cancelled = True
+        if self.asking is not None:
+            self.asking.cancel()
+        self.delivery.wake()
+
+
+class ModelShell:
+    """Lets calls in, asks the endpoint, and holds replies while a checkpoint is open.
+
+    Args:
+        settings: What the operator has decided.
+        client: Connections to the endpoint.
+        clock: Seconds since the epoch.
+        steady: Seconds of a clock that is never set.
+    """
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        client: HttpClient,
+        clock: Callable[[], float],
+        steady: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._client = client
+        self._bounds = Bounds(
+            size=settings.max_reply_bytes, total=settings.reply_seconds, connect=10.0
+        )
+        server, observer = settings.server, Observer()
+        directory = settings.ledger_dir
+        self.ledger: CaptureLedger | None = (
+            None if directory is None else CaptureLedger(directory)
+        )
+        files = CheckpointFiles(
+            server.instance_name, ModelRecords(), server.checkpoint_root, observer
+        )
+        start = ParticipantState(
+            Settings(
+                instance=server.instance_name,
+                lease_grace_seconds=server.lease_grace_seconds,
+            ),
+            ModelPart(),
+        )
+        self.machine: ParticipantShell[ModelPart] = ParticipantShell(
+            start, self, files, observer.refused, LeaseClock(clock, steady)
+        )
+        self._calls: dict[int, _LiveCall] = {}
+
+    async def call(self, request: Request, path: str) -> Response:
+        """Pass a call on to the endpoint, when it may run and be answered."""
+        body, live = await request.body(), _LiveCall(self.machine.number())
+        self._calls[live.number] = live
+        try:
+            self.machine.feed(CallArrived(live.number, request.scope["episode"]))
+            await _told(live.admission, request)
+            match live.admission.answer:
+                case Refuse(code=code, detail=detail):
+                    reply = refused(code, detail)
+                case Admit():
+                    reply = await self._delivered(live, request, path, body)
+                case None:
+                    reply = Response(status_code=499)  # nobody is there to read it
+        except BaseException:
+            self._over(live.number)
+            raise
+        return _Delivered(reply, lambda: self._over(live.number))
+
+    async def _delivered(
+        self, live: _LiveCall, request: Request, path: str, body: bytes
+    ) -> Response:
+        reply = await self._asked(live, request, path, body)
+        if not live.is_cancelled:
+            self.machine.feed(ResponseReady(live.number))
+            await _told(live.delivery, request)
+        if live.is_cancelled:
+            return refused("stale_attempt", "this attempt has been retired")
+        return reply
+
+    async def _asked(
+        self, live: _LiveCall, request: Request, path: str, body: bytes
+    ) -> Response:
+        headers = {n: request.headers[n] for n in _PASSED if n in request.headers}
+        url, bounds = self._settings.upstream_root, self._bounds
+        asking = self._client.send(
+            "POST", url, path, body, bounds=bounds, headers=headers
+        )
+        live.asking = asyncio.ensure_future(asking)
+        await _ended(live.asking, request)
+        if live.asking.cancelled():
+            return Response(status_code=499)
+        error = live.asking.exception()
+        if isinstance(error, HttpError):
+            document = JsonObject({"detail": f"the endpoint: {error.message}"})
+            return json_reply(document, 504 if error.code == "timed_out" else 502)
+        answer = live.asking.result()
+        kind = answer.headers.get("content-type", "application/json")
+        return Response(answer.content, answer.status, media_type=kind)
+
+    def _over(self, number: int) -> None:
+        if self._calls.pop(number, None) is not None:
+            self.machine.feed(CallEnded(number))
+
+    # What the machine has its shell do
+
+    def perform(self, action: PartAction) -> None:
+        """Answer a call, cancel it, or work on the ledger."""
+        match action:
+            case Admit(request) | StartResponse(request) | Refuse(request=request):
+                live = self._calls.get(request)
+                if live is not None:
+                    live.take(action)
+            case CancelCall(request):
+                self._calls[request].cancel()
+            case ImportLedger():
+                self._import(action)
+            case RetireLedger(removal, keys):
+                self._work(lambda one: one.retire(keys), lambda _: Freed(removal))
+            case _:
+                raise TypeError(f"not a policy model's: {type(action).__name__}")
+
+    def _import(self, action: ImportLedger) -> None:
+        def work(ledger: CaptureLedger) -> None:
+            ledger.replace(action.ledgers)
+            if action.retired:
+                ledger.retire(action.retired)
+
+        self._work(work, lambda error: Installed(action.read, _problem(error)))
+
+    def _work(
+        self,
+        work: Callable[[CaptureLedger], object],
+        over: Callable[[BaseException | None], Event],
+    ) -> None:
+        # In a thread, because it waits for the disk. The machine must hear of any end.
+        loop, ledger = asyncio.get_running_loop(), self.ledger
+        if ledger is None:
+            loop.call_soon(self.machine.feed, over(None))
+            return
+        running = loop.run_in_executor(None, work, ledger)
+        running.add_done_callback(
+            lambda done: self.machine.feed(over(done.exception()))
+        )
+
+    def changed(
+        self,
+        before: ParticipantState[ModelPart],
+        after: ParticipantState[ModelPart],
+        now: float,
+        todo: tuple[Action, ...],
+    ) -> None:
+        """Take no notice."""
+
+    def export(self, action: Export) -> Exported:
+        """Look up the ledgers of a scope; one that was retired has no rows."""
+        ledger = self.ledger
+        if ledger is None:
+            return Exported(action.write, {})
+        return Exported(action.write, _rows(ledger, action.keys))
+
+    def free(self, action: Free) -> Freed | None:
+        """Delete ledgers, without a fence."""
+        keys, removal = action.keys, action.removal
+        self._work(lambda one: one.delete(keys), lambda _: Freed(removal))
+        return None
+
+
+def _rows(ledger: CaptureLedger, keys: tuple[str, ...]) -> Mapping[str, Any]:
+    found: dict[str, Any] = {}
+    for key in keys:
+        try:
+            found[key] = ledger.rows(key)
+        except LedgerError as error:
+            if error.code != "is_retired":
+                raise
+    return found
+
+
+def _problem(error: BaseException | None) -> CheckpointError | None:
+    if error is None:
+        return None
+    code = error.code if isinstance(error, IpiStateError) else type(error).__name__
+    message = f"the ledger could not be replaced: {error} [{code}]"
+    return CheckpointError("invalid_checkpoint_state", message)
+
+
+async def _told(pending: Pending[Any], request: Request) -> None:
+    if pending.answer is None:
+        await pending.settled(request.receive)
+
+
+async def _ended(asking: asyncio.Task[HttpAnswer], request: Request) -> None:
+    # A client that leaves takes its generation with it.
+    watch = asyncio.ensure_future(_left(request))
+    await asyncio.wait((asking, watch), return_when=asyncio.FIRST_COMPLETED)
+    watch.cancel()
+    if not asking.done():
+        asking.cancel()
+        await asyncio.wait((asking,))
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class _Delivered(Response):
+    """A response whose end is told, however it comes."""
+
+    def __init__(self, reply: Response, over: Callable[[], None]) -> None:
+        super().__init__(bytes(reply.body), reply.status_code, dict(reply.headers))
+        self._over = over
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._over()
