@@ -6,7 +6,9 @@ See docs/reference/control-plane.md, section 6. What may run when is the part's 
 from __future__ import annotations
 
 import asyncio
+import logging
 
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,11 +17,14 @@ import attrs
 from starlette.responses import Response
 
 from ipistate.clients import Bounds, HttpError
+from ipistate.deploy.model_capture import CallCapture, Capturing
 from ipistate.errors import CheckpointError, IpiStateError
 from ipistate.kernel import JsonObject
 from ipistate.protocol import (
+    RESPONSES_PATH,
     Admit,
     CallArrived,
+    CallCaptured,
     CallEnded,
     CancelCall,
     Export,
@@ -59,6 +64,12 @@ if TYPE_CHECKING:
     from ipistate.clients import HttpAnswer, HttpClient
     from ipistate.protocol import Action, Event, PartAction
 
+CALL_PATHS: Final = ("/v1/chat/completions", RESPONSES_PATH, "/v1/messages")
+_CAPTURED: Final = CALL_PATHS[:2]
+"""The forms whose items are known."""
+
+_log: Final = logging.getLogger("ipistate.deploy.model")
+
 _PASSED: Final = ("authorization", "content-type", "accept")
 """Headers of a call that its endpoint is to see."""
 
@@ -73,6 +84,8 @@ class ModelSettings:
     """The endpoint's base, without the path of a call."""
     ledger_dir: Path | None = None
     """Where captured calls have their rows; None for no ledger."""
+    captures_tokens: bool = False
+    """The endpoint is a worker that stages tokens, for which a ledger is needed."""
     max_reply_bytes: int = 64 * 2**20
     reply_seconds: float = 3600.0
 
@@ -148,6 +161,9 @@ class ModelShell:
             start, self, files, observer.refused, LeaseClock(clock, steady)
         )
         self._calls: dict[int, _LiveCall] = {}
+        self._capture: CallCapture | None = None
+        if settings.captures_tokens and self.ledger is not None:
+            self._capture = CallCapture(self.ledger, clock)
 
     async def call(self, request: Request, path: str) -> Response:
         """Pass a call on to the endpoint, when it may run and be answered."""
@@ -171,7 +187,14 @@ class ModelShell:
     async def _delivered(
         self, live: _LiveCall, request: Request, path: str, body: bytes
     ) -> Response:
+        capturing = await self._capturing(request, path, body)
+        if capturing is not None:
+            self.machine.feed(CallCaptured(live.number, capturing.model_call_id))
+            body = capturing.content
         reply = await self._asked(live, request, path, body)
+        if capturing is not None and reply.status_code == HTTPStatus.OK:
+            content = await capturing.end(bytes(reply.body))
+            reply = Response(content, media_type=reply.media_type)
         if not live.is_cancelled:
             self.machine.feed(ResponseReady(live.number))
             await _told(live.delivery, request)
@@ -179,9 +202,23 @@ class ModelShell:
             return refused("stale_attempt", "this attempt has been retired")
         return reply
 
+    async def _capturing(
+        self, request: Request, path: str, body: bytes
+    ) -> Capturing | None:
+        episode = request.scope["episode"]
+        if self._capture is None or episode is None or path not in _CAPTURED:
+            return None
+        try:
+            return await self._capture.begin(episode.capture_key, body)
+        except (LedgerError, OSError) as error:
+            _log.error("call of %s not captured: %s", episode.capture_key, error)
+            return None
+
     async def _asked(
         self, live: _LiveCall, request: Request, path: str, body: bytes
     ) -> Response:
+        if live.is_cancelled:
+            return Response(status_code=499)
         headers = {n: request.headers[n] for n in _PASSED if n in request.headers}
         url, bounds = self._settings.upstream_root, self._bounds
         asking = self._client.send(
