@@ -200,7 +200,8 @@ class ModelShell:
             await _told(live.delivery, request)
         if live.is_cancelled:
             return refused("stale_attempt", "this attempt has been retired")
-        return reply
+        # Without a word of the machine its client has left.
+        return Response(status_code=499) if live.delivery.answer is None else reply
 
     async def _capturing(
         self, request: Request, path: str, body: bytes
