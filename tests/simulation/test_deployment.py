@@ -22,8 +22,6 @@ BUDGET = 150_000
 HAPPENS = [
     "calls of the model",
     "checkpoints",
-    "crash after work on files",
-    "crash before work on files",
     "crashes",
     "leases left to run out",
     "restores",

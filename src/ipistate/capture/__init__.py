@@ -15,9 +15,6 @@ from ipistate.capture.call_messages import (
     CapturedCall,
     CommitCoords,
     admission_of,
-    is_constrained,
-    reply_items,
-    request_items,
 )
 from ipistate.capture.digests import (
     StagedCall,
@@ -34,6 +31,11 @@ from ipistate.capture.fingerprints import (
 )
 from ipistate.capture.generation_cut import CutContinuation, GenerationCutRecord
 from ipistate.capture.manifest import MANIFEST_VERSION, capture_manifest, staging_keys
+from ipistate.capture.request_forms import (
+    is_constrained,
+    reply_items,
+    request_items,
+)
 from ipistate.capture.rows import (
     CommittedRow,
     FailureRow,

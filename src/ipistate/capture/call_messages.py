@@ -21,8 +21,8 @@ from ipistate.capture.fingerprints import (
 )
 from ipistate.capture.generation_cut import CutContinuation
 from ipistate.capture.rows import CommittedRow, FailureRow, LedgerRow
-from ipistate.errors import SchemaError, preview
-from ipistate.kernel import JsonArray, JsonObject, refuse
+from ipistate.errors import SchemaError
+from ipistate.kernel import JsonObject, refuse
 
 
 CAPTURE_MEMBER: Final = "ng_capture"
@@ -246,52 +246,3 @@ class CapturedCall:
         if coords.prev_len != told.prev_len:
             return f"the worker has {coords.prev_len} tokens before it"
         return None
-
-
-def request_items(body: JsonObject) -> tuple[JsonObject, ...]:
-    """Return the items of a request, in the form of either API.
-
-    Raises:
-        SchemaError: ``wrong_type``: it has none that can be read.
-    """
-    given = body.get("messages", body.get("input"))
-    if isinstance(given, str):
-        return (JsonObject({"role": "user", "content": given}),)
-    if not isinstance(given, JsonArray):
-        message = "a request has messages, or input"
-        raise SchemaError("wrong_type", message, preview=preview(given))
-    return tuple(one for one in given if isinstance(one, JsonObject))
-
-
-def reply_items(reply: JsonObject) -> tuple[JsonObject, ...]:
-    """Return what a reply adds to the conversation, in the form of either API."""
-    output = reply.get("output")
-    if isinstance(output, JsonArray):
-        return tuple(one for one in output if isinstance(one, JsonObject))
-    choices = reply.get("choices")
-    first = choices[0] if isinstance(choices, JsonArray) and choices else None
-    message = first.get("message") if isinstance(first, JsonObject) else None
-    return (message,) if isinstance(message, JsonObject) else ()
-
-
-_GUIDES: Final = (
-    "guided_choice",
-    "guided_grammar",
-    "guided_json",
-    "guided_regex",
-    "guided_whitespace_pattern",
-    "structural_tag",
-    "structured_outputs",
-)
-
-
-def is_constrained(body: JsonObject) -> bool:
-    """Tell whether a request constrains the reply's form; such a call is never cut."""
-    choice, form = body.get("tool_choice"), body.get("response_format")
-    if choice is not None and choice not in ("auto", "none"):
-        return True
-    if form is not None and not (
-        isinstance(form, JsonObject) and form.get("type") == "text"
-    ):
-        return True
-    return any(body.get(name) is not None for name in _GUIDES)
