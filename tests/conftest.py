@@ -6,6 +6,7 @@ import json
 import lzma
 import os
 import re
+import signal
 import sys
 
 from collections import Counter
@@ -41,6 +42,9 @@ settings.load_profile(PROFILE)
 if PROFILE == "mutation":
     # A mutated function is called through two others, and values are 200 levels deep.
     sys.setrecursionlimit(5000)
+
+# A shell has what it runs in the background ignore Ctrl-C, and so would our processes.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CHECKLIST = re.compile(r"::test_(d[0-9]{2}_\w+)")
 """Tests named after a line of the checkpoint protocol's conformance checklist."""

@@ -14,15 +14,22 @@ import attrs
 import pytest
 
 from loopback import Loopback
+from staging import Staging
 from starlette.applications import Starlette
 from starlette.datastructures import Secret
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from tests.deploy.conftest import BOUNDS, TOKEN, Deployment, ScriptedAgent
 
-from ipistate.capture import CommittedRow
+from ipistate.capture import (
+    CAPTURE_MEMBER,
+    COORDS_MEMBER,
+    CommittedRow,
+    FailureRow,
+)
 from ipistate.clients import HttpClient
 from ipistate.deploy import ModelSettings, create_model_app
+from ipistate.kernel import JsonObject, freeze
 from ipistate.server import ServerSettings
 from ipistate.storage import CaptureLedger
 
@@ -44,6 +51,8 @@ class Endpoint:
         self.called = asyncio.Condition()
         self.ended = 0
         self.reply: Response | None = None
+        self.staging: Staging | None = None
+        self.lies: dict[str, Any] = {}
 
     @property
     def app(self) -> Starlette:
@@ -52,6 +61,11 @@ class Endpoint:
         return Starlette(
             routes=[Route(p, self.answer, methods=["POST"]) for p in paths]
         )
+
+    @property
+    def captured(self) -> list[Any]:
+        """What calls had to be captured with."""
+        return [one["body"].get(CAPTURE_MEMBER) for one in self.seen]
 
     async def answer(self, request: Any) -> Response:
         """Answer a call."""
@@ -65,6 +79,11 @@ class Endpoint:
             await self.may_reply.wait()
         finally:
             self.ended += 1
+        if self.staging is not None and isinstance(body, dict):
+            item = {"role": "assistant", "content": f"{number}"}
+            reply = JsonObject({"id": f"resp_{number}", "output": freeze([item])})
+            told = self.staging.captured(frozen(body), reply)
+            return JSONResponse({**told, **self.lies} if self.lies else told)
         return self.reply or JSONResponse({"number": number})
 
     async def has(self, calls: int) -> None:
@@ -103,12 +122,26 @@ class Site:
             attrs.evolve(settings, **self.changes), client=client
         )
 
-    async def call(self, key: str = "r", path: str = CHAT) -> tuple[int, Any]:
+    async def call(
+        self, key: str = "r", path: str = CHAT, *said: str
+    ) -> tuple[int, Any]:
         """Make a call of a rollout, or of nobody with an empty key."""
         prefix = f"/ng-rollout/{key}" if key else ""
+        roles = ("user", "assistant")
+        messages = [{"role": roles[n % 2], "content": t} for n, t in enumerate(said)]
         return await self.deployment.post(
-            "model", prefix + path, {"messages": []}, Authorization="Bearer sk-upstream"
+            "model",
+            prefix + path,
+            {"messages": messages},
+            Authorization="Bearer sk-upstream",
         )
+
+    def capture(self) -> Staging:
+        """Put a model that captures in front of a worker."""
+        self.changes = {"captures_tokens": True}
+        self.endpoint.staging = staging = Staging()
+        self.start()
+        return staging
 
     async def control(self, operation: str, name: str = "c1", **members: Any) -> Any:
         """Make a control call that succeeds."""
@@ -149,6 +182,13 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         site.start()
         yield site
         await site.deployment.close()
+
+
+def frozen(document: Any) -> JsonObject:
+    """Return a document as a value."""
+    found = freeze(document)
+    assert isinstance(found, JsonObject)
+    return found
 
 
 def row(call: str = "call-1") -> CommittedRow:
@@ -397,3 +437,137 @@ async def test_a_model_without_a_ledger(site: Site) -> None:
     restored = await site.control("restore", "r1", **where)
 
     assert ([], []) == (committed["episode_ids"], restored["restored"])
+
+
+async def test_calls_are_captured(site: Site) -> None:
+    """Each has a row, the second one continues the first, and the agent sees no traces."""
+    staging = site.capture()
+    status, reply = await site.call("r", CHAT, "Hello")
+    assert (200, False) == (status, COORDS_MEMBER in reply)
+    await site.call("r", CHAT, "Hello", "1", "Go on")
+    first, second = site.ledger.rows("r")
+
+    assert isinstance(first, CommittedRow)
+    assert isinstance(second, CommittedRow)
+    assert (None, first.model_call_id) == (first.parent_call_id, second.parent_call_id)
+    assert ("text", "token_in") == (first.mode, second.mode)
+    assert {*(second.staging_chain or ())} == staging.calls.keys()
+    assert ("resp_1", "resp_2") == (first.response_id, second.response_id)
+    assert (None, 2) == (site.endpoint.captured[0]["prev_len"] or None, second.prev_len)
+    status, manifest = await site.manifest("r")
+    assert (2, []) == (len(manifest["records"]), manifest["failures"])
+
+
+async def test_calls_of_nobody_are_not_captured(site: Site) -> None:
+    """Without a prefix, in a form without items, as a stream, or without JSON."""
+    site.capture()
+    await site.call("", CHAT, "Hello")
+    await site.call("r", "/v1/messages", "Hello")
+    bodies: list[Any] = [{"messages": [], "stream": True}, {"prompt": "Hello"}, []]
+    for body in bodies:
+        await site.deployment.post("model", f"/ng-rollout/r{CHAT}", body)
+
+    assert () == site.ledger.rows("r")
+
+
+async def test_a_call_that_continues_nothing_known(site: Site) -> None:
+    """It is answered, not captured, and its row says why."""
+    site.capture()
+    await site.call("r", CHAT, "Hello")
+    assert 200 == (await site.call("r", CHAT, "Hello", "never said", "Go on"))[0]
+
+    assert site.endpoint.captured[1] is None
+    failure = site.ledger.rows("r")[1]
+    assert isinstance(failure, FailureRow)
+    assert "no call of this rollout" in failure.failure_reason
+
+
+LIES: dict[str, Any] = {
+    "nothing": None,
+    "no object": "staged",
+    "an unknown member": {"colour": "red"},
+    "another call": {
+        "schema_version": 1,
+        "disposition": "capture_failed",
+        "rollout_id": "s",
+        "model_call_id": "x",
+    },
+}
+
+
+@pytest.mark.parametrize("told", LIES.values(), ids=LIES)
+async def test_a_worker_that_is_wrong(site: Site, told: Any) -> None:
+    """The reply comes, and the row is a failure."""
+    site.capture()
+    site.endpoint.lies = {COORDS_MEMBER: told}
+    assert 200 == (await site.call("r", CHAT, "Hello"))[0]
+
+    (failure,) = site.ledger.rows("r")
+    assert isinstance(failure, FailureRow)
+
+
+async def test_an_undelivered_call_is_not_in_a_checkpoint(site: Site) -> None:
+    """Its row is left out, and after the restore the call is made again, as a root."""
+    site.capture()
+    site.endpoint.may_reply.clear()
+    call = asyncio.create_task(site.call("r", CHAT, "Hello"))
+    await site.endpoint.has(1)
+    await site.control("prepare")
+    site.endpoint.may_reply.set()
+    while not site.ledger.rows("r"):
+        await asyncio.wait((call,), timeout=0.01)
+    where: dict[str, Any] = {"checkpoint_dir": str(site.root), "episode_ids": [R0]}
+    committed = await site.control("commit", **where)
+    call.cancel()
+    site.start()
+    await site.control("restore", "r1", **where)
+    await site.control("resume", "r1")
+    await site.call("r-a1", CHAT, "Hello")
+
+    assert [] == committed["staging_keys"]
+    (again,) = site.ledger.rows("r-a1")
+    assert isinstance(again, CommittedRow)
+    assert ("resp_2", "text") == (again.response_id, again.mode)
+
+
+async def test_a_restored_call_is_continued(site: Site) -> None:
+    """The next attempt's first call is a child of a call of the attempt before."""
+    site.capture()
+    await site.call("r", CHAT, "Hello")
+    await site.control("prepare")
+    where: dict[str, Any] = {"checkpoint_dir": str(site.root), "episode_ids": [R0]}
+    await site.control("commit", **where)
+    site.start()
+    await site.control("restore", "r1", **where)
+    await site.control("resume", "r1")
+    await site.call("r-a1", CHAT, "Hello", "1", "Go on")
+    before, after = site.ledger.rows("r-a1")
+
+    assert isinstance(before, CommittedRow)
+    assert isinstance(after, CommittedRow)
+    assert ("r", before.model_call_id) == (before.capture_key, after.parent_call_id)
+
+
+async def test_a_ledger_that_is_damaged(site: Site) -> None:
+    """The call is answered all the same."""
+    site.capture()
+    (site.root / "ledger" / "r.lineage.jsonl").write_bytes(b"no row\n")
+
+    assert 200 == (await site.call("r", CHAT, "Hello"))[0]
+    assert [None] == site.endpoint.captured
+
+
+async def test_a_row_that_cannot_be_written(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call is answered all the same; what is lost is a row."""
+    site.capture()
+    await site.call("r", CHAT, "Hello")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ipistate.storage.ledger._append", full)
+    assert 200 == (await site.call("r", CHAT, "Hello", "1", "Go on"))[0]
+
+    assert 1 == len(site.ledger.rows("r"))

@@ -6,6 +6,16 @@ each call (``rows``), by which a later request finds the call that it continues
 """
 
 from ipistate.capture.admission import TEXT, TOKEN_IN, Lineage, Unresolved, lineage_of
+from ipistate.capture.call_messages import (
+    CAPTURE_FAILED,
+    CAPTURE_MEMBER,
+    COMMITTED,
+    COORDS_MEMBER,
+    CaptureAdmission,
+    CapturedCall,
+    CommitCoords,
+    admission_of,
+)
 from ipistate.capture.digests import (
     StagedCall,
     chain_hash,
@@ -21,6 +31,11 @@ from ipistate.capture.fingerprints import (
 )
 from ipistate.capture.generation_cut import CutContinuation, GenerationCutRecord
 from ipistate.capture.manifest import MANIFEST_VERSION, capture_manifest, staging_keys
+from ipistate.capture.request_forms import (
+    is_constrained,
+    reply_items,
+    request_items,
+)
 from ipistate.capture.rows import (
     CommittedRow,
     FailureRow,
@@ -33,10 +48,17 @@ from ipistate.capture.rows import (
 
 
 __all__ = [
+    "CAPTURE_FAILED",
+    "CAPTURE_MEMBER",
+    "COMMITTED",
+    "COORDS_MEMBER",
     "FINGERPRINT_VERSION",
     "MANIFEST_VERSION",
     "TEXT",
     "TOKEN_IN",
+    "CaptureAdmission",
+    "CapturedCall",
+    "CommitCoords",
     "CommittedRow",
     "CutContinuation",
     "FailureRow",
@@ -45,6 +67,7 @@ __all__ = [
     "Lineage",
     "StagedCall",
     "Unresolved",
+    "admission_of",
     "assistant_fingerprint",
     "canonical_arguments",
     "capture_manifest",
@@ -53,8 +76,11 @@ __all__ = [
     "cumulative_hash",
     "extras_digest",
     "has_assistant_turn",
+    "is_constrained",
     "lineage_of",
     "read_row",
+    "reply_items",
+    "request_items",
     "row_line",
     "row_of",
     "staging_keys",

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 from starlette.routing import Route
 
 from ipistate.clients import HttpClient
-from ipistate.deploy.model_shell import ModelSettings, ModelShell
+from ipistate.deploy.model_shell import CALL_PATHS, ModelSettings, ModelShell
 from ipistate.errors import DataError, SchemaError
 from ipistate.kernel import JsonObject
-from ipistate.protocol import CAPTURE_SEGMENT, RESPONSES_PATH
+from ipistate.protocol import CAPTURE_SEGMENT
 from ipistate.server import json_object, json_reply, participant_app
 from ipistate.storage import LedgerError, checked_keys
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-CALL_PATHS: Final = ("/v1/chat/completions", RESPONSES_PATH, "/v1/messages")
 LEDGER_PATH: Final = "/training-token-capture/control/rollouts"
 
 

@@ -6,7 +6,9 @@ See docs/reference/control-plane.md, section 6. What may run when is the part's 
 from __future__ import annotations
 
 import asyncio
+import logging
 
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,11 +17,15 @@ import attrs
 from starlette.responses import Response
 
 from ipistate.clients import Bounds, HttpError
+from ipistate.deploy.live_call import Delivered, LiveCall, ended, told
+from ipistate.deploy.model_capture import CallCapture, Capturing
 from ipistate.errors import CheckpointError, IpiStateError
 from ipistate.kernel import JsonObject
 from ipistate.protocol import (
+    RESPONSES_PATH,
     Admit,
     CallArrived,
+    CallCaptured,
     CallEnded,
     CancelCall,
     Export,
@@ -42,7 +48,6 @@ from ipistate.server import (
     LeaseClock,
     Observer,
     ParticipantShell,
-    Pending,
     ServerSettings,
     json_reply,
     refused,
@@ -54,10 +59,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from starlette.requests import Request
-    from starlette.types import Receive, Scope, Send
 
-    from ipistate.clients import HttpAnswer, HttpClient
+    from ipistate.clients import HttpClient
     from ipistate.protocol import Action, Event, PartAction
+
+CALL_PATHS: Final = ("/v1/chat/completions", RESPONSES_PATH, "/v1/messages")
+_CAPTURED: Final = CALL_PATHS[:2]
+"""The forms whose items are known."""
+
+_log: Final = logging.getLogger("ipistate.deploy.model")
 
 _PASSED: Final = ("authorization", "content-type", "accept")
 """Headers of a call that its endpoint is to see."""
@@ -73,6 +83,8 @@ class ModelSettings:
     """The endpoint's base, without the path of a call."""
     ledger_dir: Path | None = None
     """Where captured calls have their rows; None for no ledger."""
+    captures_tokens: bool = False
+    """The endpoint is a worker that stages tokens, for which a ledger is needed."""
     max_reply_bytes: int = 64 * 2**20
     reply_seconds: float = 3600.0
 
@@ -80,31 +92,6 @@ class ModelSettings:
     def upstream_root(self) -> str:
         """The base without a final slash and ``/v1``, which the paths of calls have."""
         return self.upstream_url.rstrip("/").removesuffix("/v1")
-
-
-class _LiveCall:
-    """What the machine is asked about a call: first to run it, then to answer it."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.admission: Pending[Admit | Refuse] = Pending(number)
-        self.delivery: Pending[StartResponse] = Pending(number)
-        self.asking: asyncio.Task[HttpAnswer] | None = None
-        self.is_cancelled = False
-
-    def take(self, action: Admit | Refuse | StartResponse) -> None:
-        """Take an answer of the machine."""
-        if isinstance(action, StartResponse):
-            self.delivery.settle(action)
-        else:
-            self.admission.settle(action)
-
-    def cancel(self) -> None:
-        """Stop what is asked for; the response does not start any more."""
-        self.is_cancelled = True
-        if self.asking is not None:
-            self.asking.cancel()
-        self.delivery.wake()
 
 
 class ModelShell:
@@ -147,15 +134,18 @@ class ModelShell:
         self.machine: ParticipantShell[ModelPart] = ParticipantShell(
             start, self, files, observer.refused, LeaseClock(clock, steady)
         )
-        self._calls: dict[int, _LiveCall] = {}
+        self._calls: dict[int, LiveCall] = {}
+        self._capture: CallCapture | None = None
+        if settings.captures_tokens and self.ledger is not None:
+            self._capture = CallCapture(self.ledger, clock)
 
     async def call(self, request: Request, path: str) -> Response:
         """Pass a call on to the endpoint, when it may run and be answered."""
-        body, live = await request.body(), _LiveCall(self.machine.number())
+        body, live = await request.body(), LiveCall(self.machine.number())
         self._calls[live.number] = live
         try:
             self.machine.feed(CallArrived(live.number, request.scope["episode"]))
-            await _told(live.admission, request)
+            await told(live.admission, request)
             match live.admission.answer:
                 case Refuse(code=code, detail=detail):
                     reply = refused(code, detail)
@@ -166,29 +156,51 @@ class ModelShell:
         except BaseException:
             self._over(live.number)
             raise
-        return _Delivered(reply, lambda: self._over(live.number))
+        return Delivered(reply, lambda: self._over(live.number))
 
     async def _delivered(
-        self, live: _LiveCall, request: Request, path: str, body: bytes
+        self, live: LiveCall, request: Request, path: str, body: bytes
     ) -> Response:
+        capturing = await self._capturing(request, path, body)
+        if capturing is not None:
+            self.machine.feed(CallCaptured(live.number, capturing.model_call_id))
+            body = capturing.content
         reply = await self._asked(live, request, path, body)
+        if capturing is not None and reply.status_code == HTTPStatus.OK:
+            content = await capturing.end(bytes(reply.body))
+            reply = Response(content, media_type=reply.media_type)
         if not live.is_cancelled:
             self.machine.feed(ResponseReady(live.number))
-            await _told(live.delivery, request)
+            await told(live.delivery, request)
         if live.is_cancelled:
             return refused("stale_attempt", "this attempt has been retired")
-        return reply
+        # Without a word of the machine its client has left.
+        return Response(status_code=499) if live.delivery.answer is None else reply
+
+    async def _capturing(
+        self, request: Request, path: str, body: bytes
+    ) -> Capturing | None:
+        episode = request.scope["episode"]
+        if self._capture is None or episode is None or path not in _CAPTURED:
+            return None
+        try:
+            return await self._capture.begin(episode.capture_key, body)
+        except (LedgerError, OSError) as error:
+            _log.error("call of %s not captured: %s", episode.capture_key, error)
+            return None
 
     async def _asked(
-        self, live: _LiveCall, request: Request, path: str, body: bytes
+        self, live: LiveCall, request: Request, path: str, body: bytes
     ) -> Response:
+        if live.is_cancelled:
+            return Response(status_code=499)
         headers = {n: request.headers[n] for n in _PASSED if n in request.headers}
         url, bounds = self._settings.upstream_root, self._bounds
         asking = self._client.send(
             "POST", url, path, body, bounds=bounds, headers=headers
         )
         live.asking = asyncio.ensure_future(asking)
-        await _ended(live.asking, request)
+        await ended(live.asking, request)
         if live.asking.cancelled():
             return Response(status_code=499)
         error = live.asking.exception()
@@ -284,37 +296,3 @@ def _problem(error: BaseException | None) -> CheckpointError | None:
     code = error.code if isinstance(error, IpiStateError) else type(error).__name__
     message = f"the ledger could not be replaced: {error} [{code}]"
     return CheckpointError("invalid_checkpoint_state", message)
-
-
-async def _told(pending: Pending[Any], request: Request) -> None:
-    if pending.answer is None:
-        await pending.settled(request.receive)
-
-
-async def _ended(asking: asyncio.Task[HttpAnswer], request: Request) -> None:
-    # A client that leaves takes its generation with it.
-    watch = asyncio.ensure_future(_left(request))
-    await asyncio.wait((asking, watch), return_when=asyncio.FIRST_COMPLETED)
-    watch.cancel()
-    if not asking.done():
-        asking.cancel()
-        await asyncio.wait((asking,))
-
-
-async def _left(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-class _Delivered(Response):
-    """A response whose end is told, however it comes."""
-
-    def __init__(self, reply: Response, over: Callable[[], None]) -> None:
-        super().__init__(bytes(reply.body), reply.status_code, dict(reply.headers))
-        self._over = over
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._over()

@@ -69,6 +69,8 @@ class ModelPlan(Listening):
     upstream: str
     has_ledger: bool = True
     """Captured calls have their rows in the deployment's directory."""
+    captures_tokens: bool = False
+    """The endpoint is a worker that stages the tokens of calls."""
     reply_seconds: float = 3600.0
 
     callees: ClassVar[tuple[str, ...]] = ("upstream",)

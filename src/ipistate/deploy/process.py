@@ -125,6 +125,7 @@ def _model(order: ServerOrder, plan: ModelPlan) -> ModelSettings:
         server=order.settings,
         upstream_url=plan.upstream,
         ledger_dir=ledger,
+        captures_tokens=plan.captures_tokens,
         reply_seconds=plan.reply_seconds,
     )
 

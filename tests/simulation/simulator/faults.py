@@ -54,7 +54,7 @@ class Fault:
     def _places(self) -> list[Any]:
         if inspect.isclass(self.owner):
             return [self.owner]
-        names = [name for name in sys.modules if name.startswith("ipistate.protocol")]
+        names = [name for name in sys.modules if name.startswith("ipistate.")]
         return [sys.modules[name] for name in names]
 
     def _broken(self) -> property | Callable[..., Any]:
