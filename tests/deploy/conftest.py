@@ -245,10 +245,15 @@ class Deployment:
         return answer.status, json.loads(answer.content)
 
     async def control(
-        self, host: str, operation: str, checkpoint_id: str = "c1", **members: Any
+        self,
+        host: str,
+        operation: str,
+        checkpoint_id: str = "c1",
+        seconds: float = 10.0,
+        **members: Any,
     ) -> Any:
         """Make a control call that succeeds, and return its document."""
-        deadline = time.time() + 10
+        deadline = time.time() + seconds
         body = {"checkpoint_id": checkpoint_id, "deadline_ts": deadline, **members}
         status, document = await self.post(
             host,
