@@ -19,7 +19,7 @@ from report import Row, document, machine, table
 START, END = "<!-- figures -->", "<!-- end of figures -->"
 GROUPS = (
     *("codec", "tools", "sessions", "diff", "seeds", "generate", "memory"),
-    *("checkpoint", "http", "pauses", "rollouts", "report"),
+    *("checkpoint", "http", "pauses", "rollouts", "deployment", "report"),
 )
 OPTIONAL = ("http_plain",)
 """Measured only if asked for."""
