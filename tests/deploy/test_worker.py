@@ -255,7 +255,7 @@ async def test_what_cannot_be_cut(workers: Workers) -> None:
         message["content"],
         message["tool_calls"][0]["function"]["name"],
     )
-    assert {} == workers.engine.drawings[0].schema
+    assert {"additionalProperties": False} == workers.engine.drawings[0].schema
 
 
 def foreign(cut: CutContinuation, **changes: Any) -> CutContinuation:

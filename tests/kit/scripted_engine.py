@@ -51,6 +51,10 @@ class ScriptedEngine:
         """Put words together again."""
         return "".join(self.known[token] for token in tokens)
 
+    async def spoken(self, tokens: Sequence[int]) -> str:
+        """Put words together again; no mark ends them."""
+        return await self.text(tokens)
+
     async def generate(
         self, prompt: Sequence[int], drawing: Drawing
     ) -> AsyncIterator[EngineStep]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
@@ -24,6 +25,8 @@ from ipistate.kernel import JsonObject, decode, encode
 _SHORT: Final = Bounds(size=2**24, total=60.0, connect=10.0)
 _LONG: Final = Bounds(size=2**30, total=3_600.0, connect=10.0, read=600.0)
 _DATA: Final = b"data: "
+_ENDS: Final = re.compile(r"(<\|\w+\|>)+$")
+"""Marks such as ``<|im_end|>``; which of them ends a reply is the model's choice."""
 
 
 class LlamaEngine:
@@ -31,7 +34,8 @@ class LlamaEngine:
 
     Args:
         url: Its base.
-        client: Connections to it.
+        client: Connections to it; none is kept (``idle_seconds=0``), because that server
+            closes them when it likes.
         model: The name that replies carry.
         weight_version: Which weights it has.
     """
@@ -77,6 +81,14 @@ class LlamaEngine:
         """
         asked = JsonObject({"tokens": [*tokens]})
         return str((await self._asked("/detokenize", asked))["content"])
+
+    async def spoken(self, tokens: Sequence[int]) -> str:
+        """Return the text of generated tokens, without the mark that ends it.
+
+        Raises:
+            EngineFailedError: It does not answer.
+        """
+        return _ENDS.sub("", await self.text(tokens))
 
     async def generate(
         self, prompt: Sequence[int], drawing: Drawing

@@ -75,7 +75,11 @@ class Engine(Protocol):
         ...
 
     async def text(self, tokens: Sequence[int]) -> str:
-        """Return the text of tokens."""
+        """Return the text of tokens, marks of the template included."""
+        ...
+
+    async def spoken(self, tokens: Sequence[int]) -> str:
+        """Return the text of generated tokens, without the mark that ends it."""
         ...
 
     def generate(
@@ -119,8 +123,9 @@ def schema_of(body: JsonObject) -> JsonObject | None:
     """Return the JSON schema that a request constrains its reply to."""
     function = named_tool(body)
     if function is not None:
-        parameters = function.get("parameters")
-        return parameters if isinstance(parameters, JsonObject) else EMPTY_OBJECT
+        # Closed, because a small model does not stop inventing parameters by itself.
+        closed = {"additionalProperties": False}
+        return JsonObject({**closed, **_member(function, "parameters")})
     schema = _member(_member(body, "response_format"), "json_schema").get("schema")
     return schema if isinstance(schema, JsonObject) else None
 

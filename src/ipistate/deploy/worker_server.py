@@ -5,6 +5,7 @@ See docs/reference/control-plane.md, section 6.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 
 from contextlib import asynccontextmanager
@@ -14,9 +15,11 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from starlette.applications import Starlette
+from starlette.responses import Response
 from starlette.routing import Route
 
 from ipistate.capture import CAPTURE_MEMBER, CutInventory
+from ipistate.deploy.live_call import ended
 from ipistate.deploy.worker_engine import EngineFailedError
 from ipistate.deploy.worker_shell import WorkerShell
 from ipistate.errors import IpiStateError
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
 
     from starlette.datastructures import Secret
     from starlette.requests import Request
-    from starlette.responses import Response
 
     from ipistate.deploy.worker_engine import Engine
 
@@ -79,8 +81,12 @@ class WorkerRoutes:
             about = "captured" if CAPTURE_MEMBER in body else "completed"
             message = f"a stream cannot be {about}: leave out stream"
             return _refused(400, "stream_refused", message)
+        completing = asyncio.ensure_future(self._shell.complete(body))
+        await ended(completing, request)
+        if completing.cancelled():
+            return Response(status_code=499)  # nobody is there to read it
         try:
-            return json_reply(await self._shell.complete(body))
+            return json_reply(completing.result())
         except EngineFailedError as error:
             return _refused(502, error.code, error.message)
 

@@ -228,7 +228,7 @@ class WorkerShell:
     async def _reply(self, call: RunningCall, body: JsonObject) -> JsonObject:
         generation = call.generation
         # Over the whole, also if another worker has made the beginning.
-        text = await self._engine.text(generation.generated)
+        text = await self._engine.spoken(generation.generated)
         function = named_tool(body)
         message: dict[str, Any] = {"role": "assistant", "content": text}
         if function is not None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import attrs
 
 from ipistate.capture import StagedCall
 from ipistate.errors import DataError, IpiStateError
-from ipistate.kernel import decode, encode, structure, trusted_object, unstructure
+from ipistate.kernel import JsonObject, decode, encode, structure, unstructure
 from ipistate.storage.atomic_file import sync_directory, write_atomically
 
 
@@ -32,10 +32,50 @@ class TokenStoreError(DataError):
 
 @attrs.frozen(kw_only=True)
 class _Entry:
-    """A staged call as a document: digests in hex, and the digest of all."""
+    """A staged call as a document: hashes in hex, and the digest of all."""
 
-    call: dict[str, Any]
+    rollout_id: str
+    model_call_id: str
+    parent_call_id: str | None
+    mode: str
+    prev_len: int
+    tokens: tuple[int, ...]
+    mask: tuple[float, ...]
+    logprobs: tuple[float, ...]
+    weight_version: int
+    extras: JsonObject
+    chain_hash: str
+    cumulative_hash: str
     digest: str
+
+    @classmethod
+    def of(cls, call: StagedCall) -> _Entry:
+        """Write a call."""
+        members = {name: getattr(call, name) for name in _PLAIN}
+        hashes = {name: getattr(call, name).hex() for name in _HASHES}
+        return cls(**members, **hashes, digest=call.digest().hex())
+
+    def call(self) -> StagedCall:
+        """Read the call.
+
+        Raises:
+            ValueError: It is not what was staged.
+        """
+        members = {name: getattr(self, name) for name in _PLAIN}
+        call = StagedCall(
+            **members,
+            chain_hash=bytes.fromhex(self.chain_hash),
+            cumulative_hash=bytes.fromhex(self.cumulative_hash),
+        )
+        if call.digest().hex() != self.digest:
+            raise ValueError("its digest is another")
+        return call
+
+
+_HASHES: Final = ("chain_hash", "cumulative_hash")
+_PLAIN: Final = tuple(
+    field.name for field in attrs.fields(StagedCall) if field.name not in _HASHES
+)
 
 
 class TokenStore:
@@ -56,7 +96,8 @@ class TokenStore:
             TokenStoreError: ``token_entry_conflict``.
             OSError: It cannot be written; nothing is there.
         """
-        path, data = self._path(key), _written(call)
+        path = self._path(key)
+        data = encode(unstructure(_Entry.of(call))) + b"\n"
         if path.exists():
             if path.read_bytes() != data:
                 message = f"{key!a} has other tokens"
@@ -78,7 +119,7 @@ class TokenStore:
             message = f"{key!a} is not in the token store"
             raise TokenStoreError("token_entry_missing", message) from None
         try:
-            return _read(data)
+            return structure(decode(data), _Entry).call()
         except (IpiStateError, ValueError) as error:
             message = f"{key!a}: {error}"
             raise TokenStoreError("token_entry_damaged", message) from error
@@ -89,31 +130,3 @@ class TokenStore:
         if len(name) > MAX_NAME or name.startswith("."):
             name = sha256(key.encode()).hexdigest()
         return self._root / f"{name}.json"
-
-
-_HASHES: Final = ("chain_hash", "cumulative_hash")
-
-
-def _written(call: StagedCall) -> bytes:
-    members = attrs.asdict(call)
-    hashes = {name: getattr(call, name).hex() for name in _HASHES}
-    document = {"call": {**members, **hashes}, "digest": call.digest().hex()}
-    return encode(trusted_object(_plain(document))) + b"\n"
-
-
-def _plain(document: dict[str, Any]) -> dict[str, Any]:
-    found: Any = unstructure(_Entry(**document))
-    return dict(found)
-
-
-def _read(data: bytes) -> StagedCall:
-    entry = structure(decode(data), _Entry)
-    hashes = {name: bytes.fromhex(entry.call[name]) for name in _HASHES}
-    members: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in entry.call.items()
-    }
-    call = StagedCall(**{**members, **hashes})
-    if call.digest().hex() != entry.digest:
-        raise ValueError("its digest is another")
-    return call
