@@ -25,6 +25,7 @@ from ipistate.deploy.plan import (
     RelayPlan,
     ResourcesPlan,
     ScriptedPlan,
+    WorkerPlan,
     plan_of,
 )
 from ipistate.deploy.process import ServerOrder, application
@@ -72,6 +73,7 @@ __all__ = [
     "ServerFailedError",
     "ServerOrder",
     "ServerProcess",
+    "WorkerPlan",
     "WorkerSettings",
     "application",
     "builtin_scripts",

@@ -30,7 +30,7 @@ class LiveCall:
         self.admission: Pending[Admit | Refuse] = Pending(number)
         self.delivery: Pending[StartResponse] = Pending(number)
         self.asking: asyncio.Task[HttpAnswer] | None = None
-        self.is_cancelled = False
+        self.is_cancelled: bool = False
 
     def take(self, action: Admit | Refuse | StartResponse) -> None:
         """Take an answer of the machine."""
