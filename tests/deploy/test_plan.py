@@ -51,10 +51,11 @@ def test_names_become_addresses() -> None:
 
 
 def test_who_takes_part_in_checkpoints() -> None:
-    """A relay and a scripted model do not."""
+    """A relay, a scripted model and a worker do not."""
     more = {
         "relay": {"kind": "relay", "port": 8005, "agent": "agent"},
         "scripted": {"kind": "scripted", "port": 8006},
+        "worker": {"kind": "worker", "port": 8007, "engine": "http://h:2"},
     }
     plan = plan_of(document(**more))
 

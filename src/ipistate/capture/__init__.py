@@ -16,6 +16,13 @@ from ipistate.capture.call_messages import (
     CommitCoords,
     admission_of,
 )
+from ipistate.capture.cut_messages import (
+    ActiveCall,
+    CutAcknowledgement,
+    CutInventory,
+    CutReceipt,
+    checked_receipt,
+)
 from ipistate.capture.digests import (
     StagedCall,
     chain_hash,
@@ -29,6 +36,7 @@ from ipistate.capture.fingerprints import (
     conversation_digest,
     has_assistant_turn,
 )
+from ipistate.capture.generation import Generation, continued
 from ipistate.capture.generation_cut import CutContinuation, GenerationCutRecord
 from ipistate.capture.manifest import MANIFEST_VERSION, capture_manifest, staging_keys
 from ipistate.capture.request_forms import (
@@ -56,12 +64,17 @@ __all__ = [
     "MANIFEST_VERSION",
     "TEXT",
     "TOKEN_IN",
+    "ActiveCall",
     "CaptureAdmission",
     "CapturedCall",
     "CommitCoords",
     "CommittedRow",
+    "CutAcknowledgement",
     "CutContinuation",
+    "CutInventory",
+    "CutReceipt",
     "FailureRow",
+    "Generation",
     "GenerationCutRecord",
     "LedgerRow",
     "Lineage",
@@ -72,6 +85,8 @@ __all__ = [
     "canonical_arguments",
     "capture_manifest",
     "chain_hash",
+    "checked_receipt",
+    "continued",
     "conversation_digest",
     "cumulative_hash",
     "extras_digest",

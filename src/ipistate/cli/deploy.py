@@ -70,7 +70,7 @@ def command(
     """Start the servers of a deployment, and stop them in order.
 
     FILE is TOML or JSON. Each server has a name, a kind (resources, model, agent,
-    environment, relay, or scripted: a model that plays the built-in rows), a port, and
+    environment, relay, worker, or scripted: a model that plays the built-in rows), a port, and
     the servers that it calls, by name or URL. NeMo Gym's resolved configuration is read
     as well, for who is where.
 

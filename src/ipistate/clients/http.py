@@ -13,6 +13,7 @@ import asyncio
 from base64 import b64encode
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import cached_property, lru_cache
+from http import HTTPStatus
 from io import BytesIO
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 
@@ -34,7 +35,7 @@ from ipistate.errors import IpiStateError
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from aiohttp import ClientResponse
 
@@ -223,6 +224,36 @@ class HttpClient:
         # All that a wrong address or a broken peer makes the library raise.
         except (ClientError, OSError, ValueError, OverflowError) as error:
             # Without the cause, which holds the headers and so the key.
+            raise self._failure(error) from None
+
+    async def lines(
+        self,
+        base: str,
+        path: str,
+        body: bytes,
+        *,
+        bounds: Bounds,
+        headers: Mapping[str, str] = {},
+    ) -> AsyncGenerator[bytes]:
+        """Post a body, and read the answer line by line while it comes.
+
+        Raises:
+            HttpError: There is no answer of status 200, or it breaks off.
+        """
+        url, sent = URL(base_url(base) + path, encoded=True), {**headers}
+        try:
+            async with self._session.post(
+                url,
+                data=BytesIO(body),
+                headers={**self._key.headers, **sent},
+                allow_redirects=False,
+                timeout=_library_timeout(bounds),
+            ) as response:
+                if response.status != HTTPStatus.OK:
+                    raise HttpError("broken", f"answered with {response.status}")
+                async for line in response.content:
+                    yield line
+        except (ClientError, OSError, ValueError) as error:
             raise self._failure(error) from None
 
     async def _sent(

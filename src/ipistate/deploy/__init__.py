@@ -13,6 +13,7 @@ from ipistate.deploy.environment_server import (
 )
 from ipistate.deploy.gym_mapping import from_gym, is_gym_mapping
 from ipistate.deploy.launcher import DeploymentProcesses
+from ipistate.deploy.llama_engine import LlamaEngine
 from ipistate.deploy.model_server import create_model_app
 from ipistate.deploy.model_shell import ModelSettings
 from ipistate.deploy.plan import (
@@ -24,6 +25,7 @@ from ipistate.deploy.plan import (
     RelayPlan,
     ResourcesPlan,
     ScriptedPlan,
+    WorkerPlan,
     plan_of,
 )
 from ipistate.deploy.process import ServerOrder, application
@@ -35,6 +37,15 @@ from ipistate.deploy.server_process import (
     end_with_input,
     serve,
 )
+from ipistate.deploy.worker_engine import (
+    Drawing,
+    Engine,
+    EngineEnd,
+    EngineFailedError,
+    EngineStep,
+    EngineToken,
+)
+from ipistate.deploy.worker_server import WorkerSettings, create_worker_app
 
 
 __all__ = [
@@ -44,8 +55,15 @@ __all__ = [
     "AgentSettings",
     "DeploymentPlan",
     "DeploymentProcesses",
+    "Drawing",
+    "Engine",
+    "EngineEnd",
+    "EngineFailedError",
+    "EngineStep",
+    "EngineToken",
     "EnvironmentPlan",
     "EnvironmentSettings",
+    "LlamaEngine",
     "ModelPlan",
     "ModelSettings",
     "RelayPlan",
@@ -55,12 +73,15 @@ __all__ = [
     "ServerFailedError",
     "ServerOrder",
     "ServerProcess",
+    "WorkerPlan",
+    "WorkerSettings",
     "application",
     "builtin_scripts",
     "create_agent_app",
     "create_environment_app",
     "create_model_app",
     "create_relay_app",
+    "create_worker_app",
     "end_with_input",
     "from_gym",
     "is_gym_mapping",

@@ -30,7 +30,7 @@ class LiveCall:
         self.admission: Pending[Admit | Refuse] = Pending(number)
         self.delivery: Pending[StartResponse] = Pending(number)
         self.asking: asyncio.Task[HttpAnswer] | None = None
-        self.is_cancelled = False
+        self.is_cancelled: bool = False
 
     def take(self, action: Admit | Refuse | StartResponse) -> None:
         """Take an answer of the machine."""
@@ -53,8 +53,8 @@ async def told(pending: Pending[Any], request: Request) -> None:
         await pending.settled(request.receive)
 
 
-async def ended(asking: asyncio.Task[HttpAnswer], request: Request) -> None:
-    """Wait until the endpoint has answered, or has been cancelled."""
+async def ended(asking: asyncio.Future[Any], request: Request) -> None:
+    """Wait until something is answered, or has been cancelled."""
     # A client that leaves takes its generation with it.
     watch = asyncio.ensure_future(_left(request))
     await asyncio.wait((asking, watch), return_when=asyncio.FIRST_COMPLETED)

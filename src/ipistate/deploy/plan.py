@@ -114,6 +114,18 @@ class RelayPlan(Listening):
 
 
 @attrs.frozen(kw_only=True)
+class WorkerPlan(Listening):
+    """An inference worker in front of a llama.cpp server."""
+
+    engine: str
+    model_name: str = "llama.cpp"
+    weight_version: int = 1
+
+    callees: ClassVar[tuple[str, ...]] = ("engine",)
+    is_participant: ClassVar[bool] = False
+
+
+@attrs.frozen(kw_only=True)
 class ScriptedPlan(Listening):
     """A model that plays the built-in rows."""
 
@@ -124,12 +136,19 @@ class ScriptedPlan(Listening):
 
 
 ServerPlan: TypeAlias = (
-    ResourcesPlan | ModelPlan | AgentPlan | EnvironmentPlan | RelayPlan | ScriptedPlan
+    ResourcesPlan
+    | ModelPlan
+    | AgentPlan
+    | EnvironmentPlan
+    | RelayPlan
+    | ScriptedPlan
+    | WorkerPlan
 )
 
 PLANS: Final[Mapping[str, type[ServerPlan]]] = MappingProxyType(
     {
         "scripted": ScriptedPlan,
+        "worker": WorkerPlan,
         "resources": ResourcesPlan,
         "model": ModelPlan,
         "agent": AgentPlan,

@@ -16,12 +16,14 @@ import attrs
 
 from starlette.datastructures import Secret
 
+from ipistate.clients import HttpClient
 from ipistate.deploy.agent_server import create_agent_app
 from ipistate.deploy.agent_shell import AgentSettings
 from ipistate.deploy.environment_server import (
     EnvironmentSettings,
     create_environment_app,
 )
+from ipistate.deploy.llama_engine import LlamaEngine
 from ipistate.deploy.model_server import create_model_app
 from ipistate.deploy.model_shell import ModelSettings
 from ipistate.deploy.plan import (
@@ -32,10 +34,12 @@ from ipistate.deploy.plan import (
     RelayPlan,
     ResourcesPlan,
     ScriptedPlan,
+    WorkerPlan,
 )
 from ipistate.deploy.relay import create_relay_app
 from ipistate.deploy.scripted_model import ScriptedModel, builtin_scripts
 from ipistate.deploy.server_process import end_with_input
+from ipistate.deploy.worker_server import WorkerSettings, create_worker_app
 from ipistate.kernel import JsonObject, decode, encode, structure, unstructure
 from ipistate.policies import Api, Endpoint, PolicyOptions, Sampling, policy_of
 from ipistate.server import (
@@ -115,6 +119,8 @@ def application(order: ServerOrder) -> Starlette:
             )
         case RelayPlan():
             return create_relay_app(plan.agent)
+        case WorkerPlan():
+            return _worker_app(order, plan)
         case ScriptedPlan():
             return ScriptedModel(builtin_scripts(), plan.seconds, plan.seed).app
 
@@ -128,6 +134,16 @@ def _model(order: ServerOrder, plan: ModelPlan) -> ModelSettings:
         captures_tokens=plan.captures_tokens,
         reply_seconds=plan.reply_seconds,
     )
+
+
+def _worker_app(order: ServerOrder, plan: WorkerPlan) -> Starlette:
+    settings = WorkerSettings(
+        token_store=Path(order.root) / "tokens" / order.name,
+        cut_token=Secret(order.token),
+    )
+    client = HttpClient(idle_seconds=0)
+    engine = LlamaEngine(plan.engine, client, plan.model_name, plan.weight_version)
+    return create_worker_app(settings, engine, beside=client)
 
 
 def _agent_app(settings: ServerSettings, plan: AgentPlan) -> Starlette:

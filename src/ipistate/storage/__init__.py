@@ -25,6 +25,7 @@ from ipistate.storage.participants import (
     participants,
     recorded_episodes,
 )
+from ipistate.storage.token_store import TokenStore, TokenStoreError
 
 
 __all__ = [
@@ -43,6 +44,8 @@ __all__ = [
     "MigratingParticipant",
     "NewCheckpoint",
     "StopFlag",
+    "TokenStore",
+    "TokenStoreError",
     "bounded_lines",
     "check_participant",
     "checked_keys",
