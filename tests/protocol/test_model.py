@@ -351,3 +351,117 @@ def test_a_record_has_one_cut_at_most() -> None:
         caught.value.code,
         caught.value.path,
     )
+
+
+def cuttable(machine: ModelMachine, call: str, episode: EpisodeId = R0) -> int:
+    """Send a call whose generation may be cut."""
+    request = machine.admitted(episode)
+    machine.feed(model.CallCaptured(request, call, "d" * 64, 5.0))
+    return request
+
+
+def continuation(count: int = 3) -> CutContinuation:
+    """Return how a call goes on."""
+    return attrs.evolve(CUT.continuation, prefix_token_count=count)
+
+
+def test_a_prepare_waits_for_one_round_of_cuts(machine: ModelMachine) -> None:
+    """Of calls that may be cut; the last one's cut is in the record of its episode."""
+    early, late = cuttable(machine, "c1"), cuttable(machine, "c2")
+    machine.admitted(R0, "constrained")
+    other = cuttable(machine, "c3", EpisodeId("s", 4))
+    prepare = machine.call("prepare")
+    machine.call("prepare")
+    (asked,) = (one for one in machine.log if isinstance(one, model.CutCalls))
+    assert {early, late, other} == asked.calls.keys()
+    assert ("s", 4, "c3", 5.0) == attrs.astuple(asked.calls[other])[1:]
+    assert (0, 0, 1) == cuts(machine)
+    machine.feed(model.CutsEnded(asked.round + 1, {early: continuation()}))
+    assert Phase.PREPARING is machine.phase()
+    machine.feed(
+        model.CutsEnded(asked.round, {early: continuation(), late: continuation(9)})
+    )
+
+    assert "prepared" == machine.reply(prepare)["phase"]
+    assert (2, 1, 1) == cuts(machine)
+    # The constrained one was admitted after both, and is what its agent waits for.
+    assert [] == machine.saved({}, R0)
+
+
+def cuts(machine: ModelMachine) -> tuple[int, ...]:
+    """Return what the report counts of cuts."""
+    counts = machine.part.report().counts
+    return tuple(counts[name] for name in ("cut", "cut_failed", "cut_skipped"))
+
+
+def test_the_cut_of_the_last_call_is_recorded(machine: ModelMachine) -> None:
+    """With the digest of what it asked; a resume drops it."""
+    cuttable(machine, "c1")
+    late = cuttable(machine, "c2")
+    cuttable(machine, "c9", EpisodeId("s", 0))
+    machine.call("prepare")
+    asked = machine.last(model.CutCalls)
+    machine.feed(model.CutsEnded(asked.round, {late: continuation(9)}))
+    records = machine.saved({}, R0, EpisodeId("s", 0))
+    assert [
+        ModelRecord(
+            episode_id=R0,
+            generation_cuts=(
+                GenerationCutRecord(
+                    model_call_id="c2",
+                    request_digest="d" * 64,
+                    continuation=continuation(9),
+                ),
+            ),
+        )
+    ] == records
+    machine.call("resume")
+
+    assert (0, 0, 0) == cuts(machine)
+    machine.feed(model.CutsEnded(asked.round, {late: continuation(9)}))
+    assert (0, 0, 0) == cuts(machine)
+
+
+def test_a_resume_does_not_wait_for_cuts(machine: ModelMachine) -> None:
+    """A round that ends after it changes nothing, and the next one is another."""
+    request = cuttable(machine, "c1")
+    machine.call("prepare")
+    first = machine.last(model.CutCalls)
+    machine.call("resume")
+    machine.feed(model.CutsEnded(first.round, {request: continuation()}))
+    assert 0 == cuts(machine)[0]
+    machine.call("prepare", checkpoint_id="c2")
+
+    assert machine.last(model.CutCalls).round > first.round
+
+
+def test_a_restored_cut_is_kept_until_its_call_is_answered(
+    machine: ModelMachine,
+) -> None:
+    """A call that claims it, and dies undelivered, leaves it to the next execution."""
+    machine.restore(ModelRecord(episode_id=R0, generation_cuts=(CUT,)))
+    machine.feed(on.Installed(machine.last(model.ImportLedger).read))
+    machine.call("resume", checkpoint_id="r1")
+    request = machine.admitted(R1)
+    machine.feed(model.CallCaptured(request, "c10", None, 5.0, claims_cut=True))
+    assert ["r-a1"] == machine.part.status()["restored_generation_cuts"]
+    kept = ModelRecord(episode_id=R1, generation_cuts=(CUT,))
+    assert [kept] == machine.saved({}, R1)
+    machine.call("resume")
+    machine.feed(model.ResponseReady(request))
+
+    assert [] == machine.part.status()["restored_generation_cuts"]
+
+
+def test_calls_of_nobody_are_not_recorded(machine: ModelMachine) -> None:
+    """A cut of one would be nobody's."""
+    request = machine.admitted(None)
+    machine.feed(model.CallCaptured(request, "c1", "d" * 64, 5.0, claims_cut=True))
+    machine.call("prepare")
+    asked = machine.last(model.CutCalls)
+    machine.feed(
+        model.CutsEnded(asked.round, {request: continuation(), 999: continuation()})
+    )
+    machine.call("resume")
+
+    assert model.StartResponse(request) in machine.feed(model.ResponseReady(request))

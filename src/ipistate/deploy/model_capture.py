@@ -20,21 +20,23 @@ from ipistate.capture import (
     CapturedCall,
     CommitCoords,
     FailureRow,
-    Lineage,
     Unresolved,
     admission_of,
+    conversation_digest,
+    is_constrained,
     lineage_of,
     reply_items,
     request_items,
 )
 from ipistate.errors import IpiStateError
 from ipistate.kernel import JsonObject, decode, encode, structure, unstructure
+from ipistate.protocol import CallCaptured
 
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ipistate.capture import LedgerRow
+    from ipistate.capture import GenerationCutRecord, LedgerRow
     from ipistate.storage import CaptureLedger
 
 T = TypeVar("T")
@@ -50,12 +52,27 @@ class CallCapture:
         clock: Seconds since the epoch.
     """
 
-    def __init__(self, ledger: CaptureLedger, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        ledger: CaptureLedger,
+        clock: Callable[[], float],
+        *,
+        can_cut: bool = False,
+    ) -> None:
+        self._can_cut = can_cut
         self._ledger = ledger
         self._clock = clock
 
-    async def begin(self, key: str, content: bytes) -> Capturing | None:
-        """Find out what a call continues; None for one that cannot be captured."""
+    async def begin(
+        self, key: str, content: bytes, cut: GenerationCutRecord | None = None
+    ) -> Capturing | None:
+        """Find out what a call continues; None for one that cannot be captured.
+
+        Args:
+            key: The capture key.
+            content: The request.
+            cut: Restored for the attempt; a call that asks the same goes on after it.
+        """
         try:
             body = decode(content)
             if not isinstance(body, JsonObject) or body.get("stream"):
@@ -67,30 +84,27 @@ class CallCapture:
         rows = await _aside(lambda: self._ledger.rows(key))
         lineage = lineage_of(items, rows)
         if isinstance(lineage, Unresolved):
-            await self._keep(
-                key, FailureRow(model_call_id=call, failure_reason=lineage.reason)
-            )
+            row = FailureRow(model_call_id=call, failure_reason=lineage.reason)
+            await self._keep(key, row)
             return None
-        return self._capturing(key, call, body, items, lineage)
-
-    def _capturing(
-        self,
-        key: str,
-        call: str,
-        body: JsonObject,
-        items: tuple[JsonObject, ...],
-        lineage: Lineage,
-    ) -> Capturing:
-        admission = admission_of(lineage, key, call)
-        told = unstructure(admission)
+        digest = None if is_constrained(body) else conversation_digest(items)
+        claimed = cut if cut is not None and cut.request_digest == digest else None
+        goes_on = None if claimed is None else claimed.continuation
         captured = CapturedCall(
-            admission=admission,
+            admission=admission_of(lineage, key, call, goes_on),
             items=items,
             lineage=lineage,
             admitted_at=self._clock(),
         )
-        asked = encode(JsonObject({**body, CAPTURE_MEMBER: told}))
-        return Capturing(self, key, captured, asked)
+        told = unstructure(captured.admission)
+        return Capturing(
+            capture=self,
+            key=key,
+            call=captured,
+            content=encode(JsonObject({**body, CAPTURE_MEMBER: told})),
+            request_digest=digest if self._can_cut else None,
+            claims_cut=claimed is not None,
+        )
 
     async def _keep(self, key: str, row: LedgerRow) -> None:
         # The reply waits for it: what an agent has been told must be in the ledger.
@@ -121,6 +135,19 @@ class Capturing:
     call: CapturedCall
     content: bytes
     """What the endpoint is asked."""
+    request_digest: str | None
+    """Names what is asked; None for a call that is not cut."""
+    claims_cut: bool
+
+    def event(self, request: int) -> CallCaptured:
+        """Tell the machine of it."""
+        return CallCaptured(
+            request,
+            self.model_call_id,
+            self.request_digest,
+            self.call.admitted_at,
+            self.claims_cut,
+        )
 
     @property
     def model_call_id(self) -> str:

@@ -17,6 +17,7 @@ import attrs
 from starlette.responses import Response
 
 from ipistate.clients import Bounds, HttpError
+from ipistate.deploy.generation_cuts import GenerationCuts
 from ipistate.deploy.live_call import Delivered, LiveCall, ended, told
 from ipistate.deploy.model_capture import CallCapture, Capturing
 from ipistate.errors import CheckpointError, IpiStateError
@@ -25,9 +26,10 @@ from ipistate.protocol import (
     RESPONSES_PATH,
     Admit,
     CallArrived,
-    CallCaptured,
     CallEnded,
     CancelCall,
+    CutCalls,
+    CutsEnded,
     Export,
     Exported,
     Free,
@@ -58,6 +60,7 @@ from ipistate.storage import CaptureLedger, LedgerError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from starlette.datastructures import Secret
     from starlette.requests import Request
 
     from ipistate.clients import HttpClient
@@ -85,6 +88,10 @@ class ModelSettings:
     """Where captured calls have their rows; None for no ledger."""
     captures_tokens: bool = False
     """The endpoint is a worker that stages tokens, for which a ledger is needed."""
+    cut_token: Secret | None = None
+    """The worker's bearer token for cuts; without it generations are not cut."""
+    cut_seconds: float = 5.0
+    """How long a round of cuts may take, and never more than half of a prepare's time."""
     max_reply_bytes: int = 64 * 2**20
     reply_seconds: float = 3600.0
 
@@ -137,7 +144,11 @@ class ModelShell:
         self._calls: dict[int, LiveCall] = {}
         self._capture: CallCapture | None = None
         if settings.captures_tokens and self.ledger is not None:
-            self._capture = CallCapture(self.ledger, clock)
+            can_cut = settings.cut_token is not None
+            self._capture = CallCapture(self.ledger, clock, can_cut=can_cut)
+        self._cuts = GenerationCuts(
+            client, settings.upstream_root, settings.cut_token, server.instance_name
+        )
 
     async def call(self, request: Request, path: str) -> Response:
         """Pass a call on to the endpoint, when it may run and be answered."""
@@ -163,7 +174,7 @@ class ModelShell:
     ) -> Response:
         capturing = await self._capturing(request, path, body)
         if capturing is not None:
-            self.machine.feed(CallCaptured(live.number, capturing.model_call_id))
+            self.machine.feed(capturing.event(live.number))
             body = capturing.content
         reply = await self._asked(live, request, path, body)
         if capturing is not None and reply.status_code == HTTPStatus.OK:
@@ -184,7 +195,9 @@ class ModelShell:
         if self._capture is None or episode is None or path not in _CAPTURED:
             return None
         try:
-            return await self._capture.begin(episode.capture_key, body)
+            key = episode.capture_key
+            cuts = self.machine.participant.part.restored_cuts
+            return await self._capture.begin(key, body, cuts.get(key))
         except (LedgerError, OSError) as error:
             _log.error("call of %s not captured: %s", episode.capture_key, error)
             return None
@@ -226,12 +239,23 @@ class ModelShell:
                     live.take(action)
             case CancelCall(request):
                 self._calls[request].cancel()
+            case CutCalls():
+                self._cut(action)
             case ImportLedger():
                 self._import(action)
             case RetireLedger(removal, keys):
                 self._work(lambda one: one.retire(keys), lambda _: Freed(removal))
             case _:
                 raise TypeError(f"not a policy model's: {type(action).__name__}")
+
+    def _cut(self, action: CutCalls) -> None:
+        prepares = self.machine.participant.control.prepares
+        left = [called.body.deadline_ts - self.machine.time() for called in prepares]
+        seconds = min([self._settings.cut_seconds, *(one / 2 for one in left)])
+        cutting = asyncio.ensure_future(self._cuts.cut(action, seconds))
+        cutting.add_done_callback(
+            lambda done: self.machine.feed(CutsEnded(action.round, done.result()))
+        )
 
     def _import(self, action: ImportLedger) -> None:
         def work(ledger: CaptureLedger) -> None:

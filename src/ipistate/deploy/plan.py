@@ -71,6 +71,8 @@ class ModelPlan(Listening):
     """Captured calls have their rows in the deployment's directory."""
     captures_tokens: bool = False
     """The endpoint is a worker that stages the tokens of calls."""
+    cuts_generations: bool = False
+    """And that cuts them for a checkpoint, with the deployment's token."""
     reply_seconds: float = 3600.0
 
     callees: ClassVar[tuple[str, ...]] = ("upstream",)

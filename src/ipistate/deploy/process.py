@@ -132,6 +132,7 @@ def _model(order: ServerOrder, plan: ModelPlan) -> ModelSettings:
         upstream_url=plan.upstream,
         ledger_dir=ledger,
         captures_tokens=plan.captures_tokens,
+        cut_token=Secret(order.token) if plan.cuts_generations else None,
         reply_seconds=plan.reply_seconds,
     )
 

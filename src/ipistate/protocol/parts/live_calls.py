@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 
 import attrs
 
+from ipistate.capture import CutContinuation, GenerationCutRecord
 from ipistate.protocol.actions import STATUS_OF, Admit, Refuse
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.parts.model_events import (
@@ -31,6 +32,13 @@ class CallTicket:
 
     episode: EpisodeId | None
     model_call_id: str | None = None
+    request_digest: str | None = None
+    """Of what was asked; None for a call that is not cut."""
+    admitted_at: float = 0.0
+    claims_cut: bool = False
+    """It goes on after the restored cut of its attempt."""
+    cut: CutContinuation | None = None
+    """Where it was cut for the checkpoint that is open."""
     is_held: bool = False
     """Its response is ready, and waits for the resume."""
     is_started: bool = False
@@ -52,6 +60,11 @@ class LiveCalls(PlainPart):
     """How many responses are on their way; nothing else blocks."""
     restored: Mapping[str, ModelRecord] = _NONE
     """By the capture key of the attempt that no call has reached yet."""
+    restored_cuts: Mapping[str, GenerationCutRecord] = _NONE
+    """By capture key, until a call that has gone on after it is answered."""
+    cutting: int | None = None
+    """The round of cuts that is under way."""
+    rounds: int = 0
     importing: int | None = None
     fenced: Mapping[str, int] = _NONE
     """The highest attempt of each rollout whose ledgers are retired."""
@@ -94,6 +107,10 @@ class LiveCalls(PlainPart):
             return self.changed(request, is_held=True)
         emit(StartResponse(request))
         after = self.changed(request, is_held=False, is_started=True)
+        episode = ticket.episode
+        if ticket.claims_cut and episode is not None:
+            kept = without(after.restored_cuts, episode.capture_key)
+            after = attrs.evolve(after, restored_cuts=kept)
         return attrs.evolve(after, started=self.started + 1)
 
     def ended(self, request: int) -> Self:

@@ -13,21 +13,25 @@ from typing import Any, ClassVar, Final, Self, cast
 
 import attrs
 
-from ipistate.capture import LedgerRow, stamped
+from ipistate.capture import (
+    LedgerRow,
+    stamped,
+)
 from ipistate.errors import CheckpointError
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.events import PartEvent
-from ipistate.protocol.parts.live_calls import (
-    CallTicket,
-    LiveCalls,
-    refuse_stale,
-    without,
+from ipistate.protocol.parts.cuttable_calls import (
+    CuttableCalls,
+    is_undelivered,
+    key_of,
 )
+from ipistate.protocol.parts.live_calls import refuse_stale, without
 from ipistate.protocol.parts.model_events import (
     CallArrived,
     CallCaptured,
     CallEnded,
     CancelCall,
+    CutsEnded,
     ImportLedger,
     ResponseReady,
     RetireLedger,
@@ -42,15 +46,15 @@ _NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
 @attrs.frozen(kw_only=True)
-class ModelPart(LiveCalls):
+class ModelPart(CuttableCalls):
     """What the control machine asks of a policy model, beside its data plane."""
 
     kind: ClassVar[str] = "model"
 
     @property
     def is_ready(self) -> bool:
-        """No response is on its way."""
-        return not self.started
+        """No response is on its way, and no round of cuts under way."""
+        return not self.started and self.cutting is None
 
     def take(self, event: PartEvent, now: float, emit: Emit) -> Self:
         """Take the arrival of a call, or what becomes of it."""
@@ -58,8 +62,10 @@ class ModelPart(LiveCalls):
         match event:
             case CallArrived():
                 return self.arrive(event, emit)
-            case CallCaptured(request, model_call_id):
-                return self.changed(request, model_call_id=model_call_id)
+            case CallCaptured():
+                return self.captured(event)
+            case CutsEnded():
+                return self.end_cuts(event)
             case ResponseReady(request):
                 return self.respond(request, emit)
             case CallEnded(request):
@@ -72,14 +78,19 @@ class ModelPart(LiveCalls):
         return isinstance(event, CallEnded) and event.request in self.waiting
 
     def close(self, now: float, emit: Emit) -> Self:
-        """Let calls wait, and hold responses that have not started."""
-        del now, emit
-        return attrs.evolve(self, is_open=False)
+        """Let calls wait, hold responses that have not started, and have these cut."""
+        del now
+        if not self.is_open:
+            return self
+        return attrs.evolve(self, is_open=False).begin_cuts(emit)
 
     def open(self, now: float, emit: Emit) -> Self:
         """Send what was held, then admit what waited."""
         del now
-        after = attrs.evolve(self, is_open=True, waiting=_NONE)
+        uncut = {n: attrs.evolve(one, cut=None) for n, one in self.tickets.items()}
+        after = attrs.evolve(
+            self, is_open=True, waiting=_NONE, tickets=uncut, cutting=None
+        )
         for request, ticket in self.tickets.items():
             if ticket.is_held:
                 after = after.respond(request, emit)
@@ -90,23 +101,20 @@ class ModelPart(LiveCalls):
     def report(self) -> Readiness:
         """Count calls; blockers are those whose response is on its way."""
         tickets = tuple(self.tickets.values())
-        blockers = {_key(ticket) for ticket in tickets if ticket.is_started}
+        blockers = {key_of(ticket) for ticket in tickets if ticket.is_started}
         return Readiness(
             ready=self.is_ready,
             blockers=tuple(sorted(blockers)),
             counts={
                 "inflight": len(tickets),
                 "held": sum(not ticket.is_started for ticket in tickets),
-                "cut": 0,
-                "cut_failed": 0,
-                "cut_skipped": sum(map(_is_undelivered, tickets)),
+                **self.cut_counts(),
             },
         )
 
     def status(self) -> Mapping[str, object]:
         """Name the restored cuts that no call has continued."""
-        cuts = (key for key, one in self.restored.items() if one.generation_cuts)
-        return {"restored_generation_cuts": sorted(cuts)}
+        return {"restored_generation_cuts": sorted(self.restored_cuts)}
 
     # Commit
 
@@ -123,14 +131,13 @@ class ModelPart(LiveCalls):
         undelivered = {
             ticket.model_call_id
             for ticket in self.tickets.values()
-            if _is_undelivered(ticket)
+            if is_undelivered(ticket)
         }
         records: list[ModelRecord] = []
         for key in selection.keys:
             ledger = cast("Sequence[LedgerRow]", states.get(key, ()))
             rows = tuple(r for r in ledger if r.model_call_id not in undelivered)
-            pending = self.restored.get(key)
-            cuts = () if pending is None else pending.generation_cuts
+            cuts = self.cuts_of(key)
             if rows or cuts:
                 episode = EpisodeId.from_capture_key(key)
                 record = ModelRecord(
@@ -154,7 +161,11 @@ class ModelPart(LiveCalls):
 
     def removed(self, keys: Sequence[str]) -> Self:
         """Drop them; the shell has deleted their ledgers, without a fence."""
-        return attrs.evolve(self, restored=without(self.restored, *keys))
+        return attrs.evolve(
+            self,
+            restored=without(self.restored, *keys),
+            restored_cuts=without(self.restored_cuts, *keys),
+        )
 
     # Restore
 
@@ -185,7 +196,18 @@ class ModelPart(LiveCalls):
             rows = (stamped(row, episode.capture_key) for row in record.rows)
             ledgers[key], restored[key] = tuple(rows), record
         emit(ImportLedger(number, ledgers, _up_to(scope)))
-        return attrs.evolve(self, is_open=False, importing=number, restored=restored)
+        cuts = {
+            key: one.generation_cuts[0]
+            for key, one in restored.items()
+            if one.generation_cuts
+        }
+        return attrs.evolve(
+            self,
+            is_open=False,
+            importing=number,
+            restored=restored,
+            restored_cuts=cuts,
+        )
 
     @property
     def is_installing(self) -> bool:
@@ -199,7 +221,7 @@ class ModelPart(LiveCalls):
         after = attrs.evolve(self, importing=None)
         if problem is None:
             return after
-        return attrs.evolve(after, restored=_NONE).open(now, emit)
+        return attrs.evolve(after, restored=_NONE, restored_cuts=_NONE).open(now, emit)
 
     # Retire
 
@@ -235,6 +257,7 @@ class ModelPart(LiveCalls):
         return attrs.evolve(
             after,
             restored=without(after.restored, *keys),
+            restored_cuts=without(after.restored_cuts, *keys),
             fencing={**after.fencing, number: dict(attempts)},
         )
 
@@ -276,14 +299,6 @@ class ModelPart(LiveCalls):
             retired=self.retired.forgotten(rollouts),
             fenced=without(self.fenced, *rollouts),
         )
-
-
-def _key(ticket: CallTicket) -> str:
-    return "" if ticket.episode is None else ticket.episode.capture_key
-
-
-def _is_undelivered(ticket: CallTicket) -> bool:
-    return ticket.model_call_id is not None and not ticket.is_started
 
 
 def _up_to(episodes: Sequence[EpisodeId]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from ipistate.capture import LedgerRow
+from ipistate.capture import ActiveCall, CutContinuation, LedgerRow
 from ipistate.protocol.actions import PartAction
 from ipistate.protocol.episode import EpisodeId
 from ipistate.protocol.events import PartEvent
@@ -25,10 +25,26 @@ class CallArrived(PartEvent):
 
 @attrs.frozen
 class CallCaptured(PartEvent):
-    """The call's tokens are captured under this id."""
+    """The call's tokens are captured under this id.
+
+    ``request_digest`` names what is asked, for a cut; None for a call that is not cut.
+    ``claims_cut`` tells that it goes on after the restored cut of its attempt.
+    """
 
     request: int
     model_call_id: str
+    request_digest: str | None = None
+    admitted_at: float = 0.0
+    claims_cut: bool = False
+
+
+@attrs.frozen
+class CutsEnded(PartEvent):
+    """A round of cuts is over; calls that are not in it were not cut."""
+
+    round: int
+    cuts: Mapping[int, CutContinuation]
+    """By the request of the call."""
 
 
 @attrs.frozen
@@ -57,6 +73,15 @@ class CancelCall(PartAction):
     """Cancel a call, whose attempt was retired. Said once; answered by ``CallEnded``."""
 
     request: int
+
+
+@attrs.frozen
+class CutCalls(PartAction):
+    """Have calls cut, if that can be in time; answered by ``CutsEnded``."""
+
+    round: int
+    calls: Mapping[int, ActiveCall]
+    """By the request of the call."""
 
 
 @attrs.frozen
