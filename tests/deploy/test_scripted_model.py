@@ -52,6 +52,8 @@ async def test_it_plays_the_rows() -> None:
 
     assert (200, "function_call") == (first[0], first[1]["output"][0]["type"])
     assert first == again
+    members = {"id", "created_at", "parallel_tool_calls", "tool_choice", "tools"}
+    assert members <= first[1].keys()
     assert {"asked": 2, "answered": 2} == calls[1]
 
 

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from ipistate.agents import PolicyError, input_messages
 from ipistate.generate import builtin
-from ipistate.kernel import JsonArray, JsonObject, encode
+from ipistate.kernel import EMPTY_ARRAY, JsonArray, JsonObject, encode
 from ipistate.policies import ScriptedPolicy, Scripts, Temper
 from ipistate.protocol import LIVENESS_PATHS, RESPONSES_PATH
 from ipistate.scoring import by_row
@@ -75,7 +75,8 @@ class ScriptedModel:
     async def respond(self, request: Request) -> Response:
         """Reply with the next items."""
         self.calls["asked"] += 1
-        conversation = input_messages(await json_object(request))
+        body = await json_object(request)
+        conversation = input_messages(body)
         random = Random(encode(JsonArray(conversation)) + str(self._seed).encode())  # noqa: S311 - no secret
         try:
             temper = TEMPERS[self._scripts.script(conversation).row % 2]
@@ -87,10 +88,18 @@ class ScriptedModel:
             return json_reply(JsonObject({"error": text}), 400)
         await asyncio.sleep(self._seconds * random.random())
         self.calls["answered"] += 1
+        # Whole, because some agents refuse a response that lacks one of these.
         members = {
+            "id": "resp_scripted",
             "object": "response",
+            "created_at": 0,
             "status": "completed",
+            "error": None,
+            "incomplete_details": None,
             "model": reply.model,
             "output": JsonArray(reply.items),
+            "parallel_tool_calls": True,
+            "tool_choice": body.get("tool_choice", "auto"),
+            "tools": body.get("tools", EMPTY_ARRAY),
         }
         return json_reply(JsonObject(members))
