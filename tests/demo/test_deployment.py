@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ipistate.cli.app import cli
+from ipistate.demo import RealModelReport
 from ipistate.demo.deployed import DeployedResult
 from ipistate.demo.deployment_report import (
     DeploymentReport,
@@ -76,6 +78,60 @@ def test_options_of_the_other_demos(
 
     assert (2, False) == (result.exit_code, file.exists())
     assert "--deployment plays the built-in rows" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "options", [["--rounds", "2"], ["--topology", "relay"], []], ids=str
+)
+def test_a_real_model_needs_its_engine(
+    run: Callable[..., tuple[Result, Path]], tmp_path: Path, options: list[str]
+) -> None:
+    """And is there for one crash of a native deployment; nothing starts otherwise."""
+    weights = tmp_path / "weights.gguf"
+    weights.touch()
+    if not options and find_spec("xllamacpp") is not None:
+        pytest.skip("there is an engine here")
+    result, file = run("--weights", str(weights), *options)
+
+    assert (2, False) == (result.exit_code, file.exists())
+    assert "--weights" in result.stderr
+
+
+REAL = RealModelReport(
+    rollouts=4,
+    in_flight=3,
+    cut=1,
+    cut_failed=0,
+    cut_skipped=1,
+    tokens_saved=9,
+    restored=3,
+    lost=0,
+    doubled=0,
+    captured=8,
+    not_captured=0,
+    tokens=99,
+    left_over={},
+    seconds=1.0,
+)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"lost": 1},
+        {"doubled": 1},
+        {"not_captured": 1},
+        {"cut_failed": 1},
+        {"restored": 2},
+        {"left_over": {"agent.sessions": 1}},
+    ],
+    ids=str,
+)
+def test_when_a_real_model_s_report_is_good(changes: dict[str, Any]) -> None:
+    """Anything wrong makes it bad; it is written as data."""
+    assert REAL.ok
+    assert not attrs.evolve(REAL, **changes).ok
+    assert (True, 9) == (REAL.to_document()["ok"], REAL.to_document()["tokens_saved"])
 
 
 def test_what_an_outcome_says() -> None:

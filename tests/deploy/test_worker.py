@@ -258,6 +258,30 @@ async def test_what_cannot_be_cut(workers: Workers) -> None:
     assert {"additionalProperties": False} == workers.engine.drawings[0].schema
 
 
+async def test_a_call_of_a_tool_is_continued(workers: Workers) -> None:
+    """What the model has said of it comes before the next turn, token by token."""
+    tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
+    choice = {"type": "function", "function": {"name": "f"}}
+    named: dict[str, Any] = {"tools": [tool], "tool_choice": choice}
+    reply = await workers.chat(root(), **named)
+    first = coords(reply)
+    assert first.staging_key is not None
+    child = CaptureAdmission(
+        rollout_id="r",
+        model_call_id="c2",
+        parent_call_id="c1",
+        prev_len=first.cum_len,
+        mode="token_in",
+        staging_chain=(first.staging_key,),
+        parent_chain_hash=first.chain_hash,
+    )
+    answer = {"role": "tool", "tool_call_id": "x", "content": "Done"}
+    messages = [*ASKED, reply["choices"][0]["message"], answer]
+    second = await workers.chat(child, messages=messages, **named)
+
+    assert "committed" == coords(second).disposition
+
+
 def foreign(cut: CutContinuation, **changes: Any) -> CutContinuation:
     """Return a cut of something else."""
     return attrs.evolve(cut, **changes)

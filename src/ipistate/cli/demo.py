@@ -16,6 +16,7 @@ from rich.progress import MofNCompleteColumn
 
 from ipistate.cli.demo_deployment import (
     check_deployment,
+    check_weights,
     deployed,
     show_deployment,
 )
@@ -23,6 +24,7 @@ from ipistate.cli.demo_tables import show
 from ipistate.cli.exits import LEGEND, Exit, RefusedInputError, refusing
 from ipistate.cli.files import read_tasks
 from ipistate.cli.interrupt import run_interruptibly
+from ipistate.cli.options import FILE
 from ipistate.cli.output_files import check_writable, output_file
 from ipistate.cli.progress import bar
 from ipistate.cli.terminal import emit, note
@@ -110,6 +112,12 @@ Demo: TypeAlias = "Callable[[Sequence[DemoRollout], Workplace, DemoWatcher], Cor
     "rows.",
 )
 @click.option(
+    "--weights",
+    type=FILE,
+    help="Have a real model in the --deployment in place of the scripted one: this GGUF "
+    "file behind llama.cpp and a worker. Needs the package xllamacpp.",
+)
+@click.option(
     "--json",
     "json_file",
     metavar="FILE",
@@ -136,6 +144,7 @@ def command(
     seed: int,
     deployment: bool,
     topology: Topology,
+    weights: Path | None,
     json_file: str | None,
     results: str | None,
     keep: Path | None,
@@ -154,7 +163,9 @@ def command(
 
     With --deployment four servers are killed at once, twice, with a checkpoint in
     between. With --rounds as well, each round kills some of the four at a random moment
-    of a prepare, a commit, a resume or a restore.
+    of a prepare, a commit, a resume or a restore. With --weights a real model's
+    half-made generations are cut for the checkpoint, and go on after the crash; what it
+    says differs from time to time, so results are counted and not compared.
 
     \b
       ipistate demo
@@ -167,6 +178,7 @@ def command(
     """
     if deployment:
         check_deployment(tasks=tasks, sessions=sessions, full=full, results=results)
+    check_weights(weights, topology, deployment=deployment, rounds=rounds)
     if full and rounds is not None:
         raise click.UsageError("--full and --rounds are two demos; choose one")
     if results is not None and rounds is not None:
@@ -175,7 +187,9 @@ def command(
         if written is not None:
             check_writable(written)
     if deployment:
-        work = partial(deployed, topology, rollouts, rounds=rounds, seed=seed)
+        work = partial(
+            deployed, topology, rollouts, rounds=rounds, seed=seed, weights=weights
+        )
         told = _Told(work, rounds or rollouts, show_deployment)
     else:
         told = _story(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
@@ -10,11 +11,14 @@ from rich.text import Text
 
 from ipistate.cli.terminal import amount, stdout_console, table
 from ipistate.demo import (
+    TOPOLOGIES,
     DeploymentReport,
     DeploymentRoundsReport,
+    RealModelReport,
     deployed_rollouts,
     run_deployment,
     run_deployment_rounds,
+    run_real_model,
 )
 
 
@@ -26,7 +30,9 @@ if TYPE_CHECKING:
 
     from ipistate.demo import DemoWatcher, Topology
 
-AnyDeploymentReport: TypeAlias = "DeploymentReport | DeploymentRoundsReport"
+AnyDeploymentReport: TypeAlias = (
+    "DeploymentReport | DeploymentRoundsReport | RealModelReport"
+)
 
 
 def check_deployment(**others: object) -> None:
@@ -41,6 +47,25 @@ def check_deployment(**others: object) -> None:
             raise click.UsageError(message)
 
 
+def check_weights(
+    weights: Path | None, topology: Topology, *, deployment: bool, rounds: int | None
+) -> None:
+    """Refuse a real model where there is none, or where it cannot be started.
+
+    Raises:
+        UsageError: It is not for this demo.
+        MissingExtraError: There is no engine for it.
+    """
+    if weights is None:
+        return
+    if not deployment or rounds is not None or topology != TOPOLOGIES[0]:
+        message = "--weights is for one crash of a native --deployment"
+        raise click.UsageError(message)
+    if find_spec("xllamacpp") is None:
+        message = "--weights needs an engine: pip install xllamacpp"
+        raise click.UsageError(message)
+
+
 def deployed(
     topology: Topology,
     rollouts: int,
@@ -49,8 +74,11 @@ def deployed(
     *,
     rounds: int | None,
     seed: int,
+    weights: Path | None = None,
 ) -> Coroutine[Any, Any, AnyDeploymentReport]:
-    """Return the demo that was chosen: two crashes, or rounds of them."""
+    """Return the demo that was chosen: two crashes, rounds, or a real model."""
+    if weights is not None:
+        return run_real_model(root, watch, str(weights.resolve()), rollouts)
     if rounds is None:
         return run_deployment(deployed_rollouts(rollouts), root, watch, topology)
     return run_deployment_rounds(
@@ -61,6 +89,9 @@ def deployed(
 def show_deployment(report: AnyDeploymentReport) -> None:
     """Write a report to standard output."""
     console = stdout_console()
+    if isinstance(report, RealModelReport):
+        console.print(Text(_real(report), "bold green" if report.ok else "bold red"))
+        return
     if isinstance(report, DeploymentRoundsReport):
         told = _show_deployment_rounds(console, report)
     else:
@@ -70,6 +101,19 @@ def show_deployment(report: AnyDeploymentReport) -> None:
             came = f"{one.name}: {amount(one.results, 'result')}, not the expected one"
             console.print(Text(came, "red"))
     console.print(Text(told, "bold green" if report.ok else "bold red"))
+
+
+def _real(report: RealModelReport) -> str:
+    cuts = f"{report.cut} generations cut, {report.cut_failed} not"
+    return (
+        f"real model: {report.in_flight} of {report.rollouts} episodes in flight, "
+        f"{cuts}, {report.cut_skipped} constrained; four servers killed; "
+        f"{report.tokens_saved:,} tokens saved; {report.restored} episodes restored; "
+        f"{report.lost} lost, {report.doubled} doubled; "
+        f"{report.captured} calls captured with {report.tokens:,} tokens, "
+        f"{report.not_captured} not; {sum(report.left_over.values())} left over, "
+        f"{report.seconds:.0f} s"
+    )
 
 
 def _show_lives(console: Console, report: DeploymentReport) -> str:

@@ -18,6 +18,7 @@ from ipistate.demo.kills import run_rounds
 from ipistate.demo.outcome import DemoOutcome, DomainLine
 from ipistate.demo.plan import DemoRollout, plan, plan_for
 from ipistate.demo.play import DemoWatcher
+from ipistate.demo.real_model import RealModelReport, run_real_model
 from ipistate.demo.report import Crash, DemoReport, FullReport, RoundsLine, RoundsReport
 from ipistate.demo.scripts import (
     DemoScript,
@@ -45,6 +46,7 @@ __all__ = [
     "DeploymentRoundsReport",
     "DomainLine",
     "FullReport",
+    "RealModelReport",
     "RoundsLine",
     "RoundsReport",
     "Topology",
@@ -60,5 +62,6 @@ __all__ = [
     "run_deployment",
     "run_deployment_rounds",
     "run_full",
+    "run_real_model",
     "run_rounds",
 ]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
     from pathlib import Path
 
-    from ipistate.deploy import DeploymentPlan, ServerProcess
+    from ipistate.deploy import DeploymentPlan
 
 Topology: TypeAlias = Literal["native", "relay"]
 TOPOLOGIES: Final[tuple[Topology, ...]] = ("native", "relay")
@@ -57,9 +57,13 @@ class DeployedRollout:
     name: str
     row: int
 
+    def document(self) -> dict[str, Any]:
+        """Return the row."""
+        return _ROWS[self.row % len(_ROWS)]
+
     def body(self, topology: Topology, attempt: int) -> bytes:
         """Write the request that plays it."""
-        row = _ROWS[self.row % len(_ROWS)]
+        row = self.document()
         if topology == "relay":
             names = {"_ng_rollout_id": self.name, "_ng_attempt_index": attempt}
             return encode(JsonObject({**row, **names}))
@@ -169,14 +173,16 @@ class DeploymentSite:
     root: Path
     topology: Topology
     plan: DeploymentPlan
+    outside: frozenset[str] = frozenset({SCRIPTED})
+    """Servers that stand for what is outside of the deployment, and survive it."""
     token: str = attrs.field(factory=partial(secrets.token_urlsafe, 32), repr=False)
 
     @asynccontextmanager
-    async def model(self) -> AsyncGenerator[ServerProcess]:
-        """Run the scripted model, which is no part of the deployment and survives it."""
-        started = DeploymentProcesses(self.plan, self.root, self.token, {SCRIPTED})
-        async with started as processes:
-            yield processes.running[SCRIPTED]
+    async def model(self) -> AsyncGenerator[None]:
+        """Run what is no part of the deployment, and survives it."""
+        started = DeploymentProcesses(self.plan, self.root, self.token, self.outside)
+        async with started:
+            yield
 
     @asynccontextmanager
     async def life(self) -> AsyncGenerator[DeploymentLife]:
@@ -186,7 +192,7 @@ class DeploymentSite:
             ServerFailedError: A server did not become ready.
             DiscoveryError: A participant does not give its status.
         """
-        names = self.plan.servers.keys() - {SCRIPTED}
+        names = self.plan.servers.keys() - self.outside
         started = DeploymentProcesses(self.plan, self.root, self.token, names)
         async with (
             started as processes,
@@ -230,10 +236,20 @@ def site(
         AGENT: {"kind": "agent", "resources": RESOURCES, "model": MODEL},
         _ENTRY[topology]: entry,
     }
+    return planned_site(root, topology, servers)
+
+
+def planned_site(
+    root: Path,
+    topology: Topology,
+    servers: dict[str, dict[str, Any]],
+    outside: frozenset[str] = frozenset({SCRIPTED}),
+) -> DeploymentSite:
+    """Plan these servers on free ports of the loopback interface."""
     for server, port in zip(servers.values(), free_ports(len(servers)), strict=True):
         server["port"] = port
     document = cast("JsonObject", freeze({"servers": servers}))
-    return DeploymentSite(root, topology, plan_of(document))
+    return DeploymentSite(root, topology, plan_of(document), outside)
 
 
 def free_ports(count: int) -> list[int]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ipistate.deploy.plan import DeploymentPlan
 
 COMMAND: Final = ("-m", "ipistate.deploy.process")
+LLAMA_COMMAND: Final = ("-m", "ipistate.deploy.llama_process")
 LOGS: Final = "logs"
 
 
@@ -78,7 +79,9 @@ class DeploymentProcesses:
         order = ServerOrder.of(name, kind, plan, self._root, self._token)
         try:
             return await ServerProcess.start(
-                COMMAND, self._root / LOGS / f"{name}.log", order.to_line()
+                LLAMA_COMMAND if kind == "llama" else COMMAND,
+                self._root / LOGS / f"{name}.log",
+                order.to_line(),
             )
         except ServerFailedError as error:
             message = f"{name}: {error.message}"

@@ -128,6 +128,19 @@ class WorkerPlan(Listening):
 
 
 @attrs.frozen(kw_only=True)
+class LlamaPlan(Listening):
+    """A llama.cpp server in a process of its own; needs the package ``xllamacpp``."""
+
+    weights: str
+    """A GGUF file."""
+    slots: int = 4
+    """Calls at a time."""
+    slot_tokens: int = 2_048
+
+    is_participant: ClassVar[bool] = False
+
+
+@attrs.frozen(kw_only=True)
 class ScriptedPlan(Listening):
     """A model that plays the built-in rows."""
 
@@ -145,11 +158,13 @@ ServerPlan: TypeAlias = (
     | RelayPlan
     | ScriptedPlan
     | WorkerPlan
+    | LlamaPlan
 )
 
 PLANS: Final[Mapping[str, type[ServerPlan]]] = MappingProxyType(
     {
         "scripted": ScriptedPlan,
+        "llama": LlamaPlan,
         "worker": WorkerPlan,
         "resources": ResourcesPlan,
         "model": ModelPlan,

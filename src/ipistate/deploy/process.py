@@ -30,6 +30,7 @@ from ipistate.deploy.plan import (
     PLANS,
     AgentPlan,
     EnvironmentPlan,
+    LlamaPlan,
     ModelPlan,
     RelayPlan,
     ResourcesPlan,
@@ -121,6 +122,8 @@ def application(order: ServerOrder) -> Starlette:
             return create_relay_app(plan.agent)
         case WorkerPlan():
             return _worker_app(order, plan)
+        case LlamaPlan():
+            raise TypeError("a llama.cpp server is no application")
         case ScriptedPlan():
             return ScriptedModel(builtin_scripts(), plan.seconds, plan.seed).app
 

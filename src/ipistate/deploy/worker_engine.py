@@ -119,6 +119,28 @@ def named_tool(body: JsonObject) -> JsonObject | None:
     return None
 
 
+def as_said(body: JsonObject) -> JsonObject:
+    """Return a request whose tool calls stand there as the model has said them.
+
+    A constrained reply is the arguments and nothing else. Templates write calls in ways
+    of their own, or not at all, and the conversation would not begin with its tokens.
+    """
+    messages = body.get("messages")
+    if not isinstance(messages, JsonArray):
+        return body
+    return JsonObject({**body, "messages": JsonArray(map(_said, messages))})
+
+
+def _said(message: JsonValue) -> JsonValue:
+    calls = message.get("tool_calls") if isinstance(message, JsonObject) else None
+    if not isinstance(message, JsonObject) or not isinstance(calls, JsonArray):
+        return message
+    texts = [str(_member(call, "function").get("arguments", "")) for call in calls]
+    rest = {name: one for name, one in message.items() if name != "tool_calls"}
+    said = message.get("content") or "".join(texts)
+    return JsonObject({**rest, "content": said})
+
+
 def schema_of(body: JsonObject) -> JsonObject | None:
     """Return the JSON schema that a request constrains its reply to."""
     function = named_tool(body)

@@ -33,6 +33,7 @@ from ipistate.deploy.worker_engine import (
     LENGTH,
     STOP,
     EngineEnd,
+    as_said,
     drawing_of,
     named_tool,
 )
@@ -91,7 +92,7 @@ class WorkerShell:
         Raises:
             EngineFailedError: The engine does not answer.
         """
-        text = await self._engine.render(body)
+        text = await self._engine.render(as_said(body))
         call, problem = await self._begun(body, text)
         await self._run(call, body)
         reply = await self._reply(call, body)
@@ -143,6 +144,9 @@ class WorkerShell:
             version = self._engine.weight_version
             return continued(admission, prefix, snapshot, version)
         before = await self._engine.text(prefix) if prefix else ""
+        if not text.startswith(before):
+            # It may have ended with another mark than the template's.
+            before = await self._engine.spoken(prefix)
         if not text.startswith(before):
             message = "the conversation does not begin with the tokens before it"
             raise SchemaError("foreign_prefix", message)
