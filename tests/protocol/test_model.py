@@ -422,6 +422,25 @@ def test_the_cut_of_the_last_call_is_recorded(machine: ModelMachine) -> None:
     assert (0, 0, 0) == cuts(machine)
 
 
+def test_a_round_of_cuts_has_half_of_a_prepare(machine: ModelMachine) -> None:
+    """The rest of its time is for what comes after; a round knows when it is over."""
+    cuttable(machine, "c1")
+    machine.call("prepare", deadline_ts=NOW + 30.0)
+
+    assert NOW + 15.0 == machine.last(model.CutCalls).until
+
+
+def test_a_call_that_has_left_has_no_cut(machine: ModelMachine) -> None:
+    """Its client went away during the round."""
+    request = cuttable(machine, "c1")
+    machine.call("prepare")
+    asked = machine.last(model.CutCalls)
+    machine.feed(model.CallEnded(request))
+    machine.feed(model.CutsEnded(asked.round, {request: continuation()}))
+
+    assert [] == machine.saved({}, R0)
+
+
 def test_a_resume_does_not_wait_for_cuts(machine: ModelMachine) -> None:
     """A round that ends after it changes nothing, and the next one is another."""
     request = cuttable(machine, "c1")
@@ -454,14 +473,12 @@ def test_a_restored_cut_is_kept_until_its_call_is_answered(
 
 
 def test_calls_of_nobody_are_not_recorded(machine: ModelMachine) -> None:
-    """A cut of one would be nobody's."""
+    """A cut of one would be nobody's, so it is not asked for."""
     request = machine.admitted(None)
     machine.feed(model.CallCaptured(request, "c1", "d" * 64, 5.0, claims_cut=True))
-    machine.call("prepare")
-    asked = machine.last(model.CutCalls)
-    machine.feed(
-        model.CutsEnded(asked.round, {request: continuation(), 999: continuation()})
-    )
+    prepare = machine.call("prepare")
+    assert "prepared" == machine.reply(prepare)["phase"]
+    assert [] == [one for one in machine.log if isinstance(one, model.CutCalls)]
     machine.call("resume")
 
     assert model.StartResponse(request) in machine.feed(model.ResponseReady(request))

@@ -78,8 +78,8 @@ class HoldingPart:
         del event
         return False
 
-    def close(self, now: float, emit: Emit) -> Self:
-        del now, emit
+    def close(self, now: float, deadline: float, emit: Emit) -> Self:
+        del now, deadline, emit
         return attrs.evolve(self, is_open=False)
 
     def open(self, now: float, emit: Emit) -> Self:

@@ -40,6 +40,11 @@ class ActiveCall:
     model_call_id: str
     admitted_at: float
 
+    @property
+    def capture_key(self) -> str:
+        """The name of the attempt that the call belongs to."""
+        return f"{self.rollout_id}-a{self.attempt}" if self.attempt else self.rollout_id
+
 
 @attrs.frozen(kw_only=True)
 class CutInventory:
@@ -95,18 +100,13 @@ def _inventory_digest(
 
 
 @attrs.frozen(kw_only=True)
-class CutAcknowledgement:
+class CutAcknowledgement(ActiveCall):
     """What has become of one call: its tokens so far are staged, or they are not.
 
     Raises:
         SchemaError: ``invalid_acknowledgement``: its members contradict each other.
     """
 
-    ticket_id: str
-    rollout_id: str
-    attempt: int
-    model_call_id: str
-    admitted_at: float
     disposition: str
     cut_kind: str | None = None
     frozen_buffer_id: str | None = None
@@ -191,7 +191,7 @@ class CutAcknowledgement:
         if self.disposition == DURABLE_FAILURE:
             return None
         return CutContinuation(
-            source_capture_key=_key(self.rollout_id, self.attempt),
+            source_capture_key=self.capture_key,
             source_model_call_id=self.model_call_id,
             staging_keys=self.staging_keys or (),
             prefix_token_count=self.prefix_token_count or 0,
@@ -200,10 +200,6 @@ class CutAcknowledgement:
             terminal_finish_reason=self.terminal_finish_reason,
             terminal_stop_reason=self.terminal_stop_reason,
         )
-
-
-def _key(rollout: str, attempt: int) -> str:
-    return f"{rollout}-a{attempt}" if attempt else rollout
 
 
 @attrs.frozen(kw_only=True)

@@ -91,7 +91,7 @@ class ModelSettings:
     cut_token: Secret | None = None
     """The worker's bearer token for cuts; without it generations are not cut."""
     cut_seconds: float = 5.0
-    """How long a round of cuts may take, and never more than half of a prepare's time."""
+    """How long a round of cuts may take, also if a prepare has more time."""
     max_reply_bytes: int = 64 * 2**20
     reply_seconds: float = 3600.0
 
@@ -249,9 +249,8 @@ class ModelShell:
                 raise TypeError(f"not a policy model's: {type(action).__name__}")
 
     def _cut(self, action: CutCalls) -> None:
-        prepares = self.machine.participant.control.prepares
-        left = [called.body.deadline_ts - self.machine.time() for called in prepares]
-        seconds = min([self._settings.cut_seconds, *(one / 2 for one in left)])
+        left = action.until - self.machine.time()
+        seconds = min(self._settings.cut_seconds, left)
         cutting = asyncio.ensure_future(self._cuts.cut(action, seconds))
         cutting.add_done_callback(
             lambda done: self.machine.feed(CutsEnded(action.round, done.result()))

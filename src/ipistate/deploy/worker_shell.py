@@ -277,12 +277,7 @@ class WorkerShell:
         )
 
     async def _cut(self, asked: ActiveCall) -> CutAcknowledgement:
-        key = (
-            f"{asked.rollout_id}-a{asked.attempt}"
-            if asked.attempt
-            else asked.rollout_id
-        )
-        call = self._calls.get((key, asked.model_call_id))
+        call = self._calls.get((asked.capture_key, asked.model_call_id))
         if call is None or not call.may_be_cut:
             return CutAcknowledgement.failed(asked)
         # What it has now: it goes on while this is written.

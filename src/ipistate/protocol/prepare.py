@@ -42,7 +42,7 @@ def begin(
     )
     # The gate closes before anything is counted: what arrives from now on waits, so
     # the number of requests in flight can only fall.
-    part = participant.part.close(now, emit)
+    part = participant.part.close(now, body.deadline_ts, emit)
     return attrs.evolve(participant, part=part, control=control)
 
 

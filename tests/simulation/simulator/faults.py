@@ -72,7 +72,10 @@ class Fault:
 
 FAULTS = {
     "prepare leaves the gate open": Fault(
-        prepare, "begin", "participant.part.close(now, emit)", "participant.part"
+        prepare,
+        "begin",
+        "participant.part.close(now, body.deadline_ts, emit)",
+        "participant.part",
     ),
     "the fence is forgotten": Fault(
         fencing, "remembered", "(*resumed, checkpoint_id)[-REMEMBERED_IDS:]", "resumed"

@@ -88,8 +88,9 @@ class AgentPart(LiveAgent):
 
     # Admission
 
-    def close(self, now: float, emit: Emit) -> Self:
+    def close(self, now: float, deadline: float, emit: Emit) -> Self:
         """Refuse new runs, let seeds wait, and hold what reaches a boundary."""
+        del deadline
         return self.step(StepsClosed(), now, emit)
 
     def open(self, now: float, emit: Emit) -> Self:

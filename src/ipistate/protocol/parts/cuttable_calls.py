@@ -22,22 +22,22 @@ from ipistate.protocol.parts.part import Emit
 class CuttableCalls(LiveCalls):
     """Calls, the round of cuts that is under way, and what it has come to."""
 
-    def begin_cuts(self, emit: Emit) -> Self:
-        """Have undelivered calls cut, if there are some that may be."""
+    def begin_cuts(self, until: float, emit: Emit) -> Self:
+        """Have undelivered calls of episodes cut, if there are some that may be."""
         calls = {
-            request: _active(request, ticket)
+            request: _active(request, ticket, ticket.episode)
             for request, ticket in self.tickets.items()
-            if is_undelivered(ticket) and ticket.request_digest is not None
+            if is_cuttable(ticket) and ticket.episode is not None
         }
         if not calls:
             return self
-        emit(CutCalls(self.rounds + 1, calls))
+        emit(CutCalls(self.rounds + 1, calls, until))
         return attrs.evolve(self, cutting=self.rounds + 1, rounds=self.rounds + 1)
 
     def cut_counts(self) -> Mapping[str, int]:
         """Count undelivered calls that are cut, that are not, and that may not be."""
         waiting = [one for one in self.tickets.values() if is_undelivered(one)]
-        cuttable = [one for one in waiting if one.request_digest is not None]
+        cuttable = [one for one in waiting if is_cuttable(one)]
         done = sum(one.cut is not None for one in cuttable)
         is_over = not self.is_open and self.cutting is None
         return {
@@ -89,10 +89,12 @@ def is_undelivered(ticket: CallTicket) -> bool:
     return ticket.model_call_id is not None and not ticket.is_started
 
 
-def _active(request: int, ticket: CallTicket) -> ActiveCall:
-    episode = ticket.episode or EpisodeId(
-        "nobody"
-    )  # only calls of rollouts are captured
+def is_cuttable(ticket: CallTicket) -> bool:
+    """Tell whether a call may be cut: nobody has its reply, and its request has a name."""
+    return is_undelivered(ticket) and ticket.request_digest is not None
+
+
+def _active(request: int, ticket: CallTicket, episode: EpisodeId) -> ActiveCall:
     return ActiveCall(
         ticket_id=f"{request:032x}",
         rollout_id=episode.rollout_id,

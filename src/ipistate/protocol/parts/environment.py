@@ -160,8 +160,9 @@ class EnvironmentPart(PlainPart):
             return "checkpoint_error", f"{key} is running already"
         return None
 
-    def close(self, now: float, emit: Emit) -> Self:
+    def close(self, now: float, deadline: float, emit: Emit) -> Self:
         """Refuse new episodes; live ones park at their next boundary."""
+        del deadline
         return self._step(StepsClosed(), now, emit)
 
     def open(self, now: float, emit: Emit) -> Self:

@@ -77,12 +77,13 @@ class ModelPart(CuttableCalls):
         """Tell whether a client goes away whose call waits."""
         return isinstance(event, CallEnded) and event.request in self.waiting
 
-    def close(self, now: float, emit: Emit) -> Self:
+    def close(self, now: float, deadline: float, emit: Emit) -> Self:
         """Let calls wait, hold responses that have not started, and have these cut."""
-        del now
         if not self.is_open:
             return self
-        return attrs.evolve(self, is_open=False).begin_cuts(emit)
+        # Half of the time, so that a slow worker cannot use up a prepare.
+        until = now + (deadline - now) / 2
+        return attrs.evolve(self, is_open=False).begin_cuts(until, emit)
 
     def open(self, now: float, emit: Emit) -> Self:
         """Send what was held, then admit what waited."""

@@ -82,6 +82,8 @@ class CutCalls(PartAction):
     round: int
     calls: Mapping[int, ActiveCall]
     """By the request of the call."""
+    until: float
+    """When the round is to be over, in seconds since the epoch."""
 
 
 @attrs.frozen

@@ -88,8 +88,14 @@ class Part(Protocol):
         """Take an event of the data plane."""
         ...
 
-    def close(self, now: float, emit: Emit) -> Self:
-        """Stop to admit work; nothing is admitted until ``open``."""
+    def close(self, now: float, deadline: float, emit: Emit) -> Self:
+        """Stop to admit work; nothing is admitted until ``open``.
+
+        Args:
+            now: Seconds since the epoch.
+            deadline: When the prepare that closes it is out of time.
+            emit: Takes what the shell is to do.
+        """
         ...
 
     def open(self, now: float, emit: Emit) -> Self:

@@ -168,9 +168,9 @@ class ResourcesPart(PlainPart):
         emit(Sweep(idle))
         return self.removed(idle)
 
-    def close(self, now: float = 0.0, emit: Emit | None = None) -> Self:
+    def close(self, now: float, deadline: float, emit: Emit) -> Self:
         """Make all later requests wait."""
-        del now, emit
+        del now, deadline, emit
         return attrs.evolve(self, is_open=False)
 
     def open(self, now: float, emit: Emit) -> Self:
