@@ -10,7 +10,8 @@ import subprocess
 import sys
 import urllib.request
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -93,26 +94,43 @@ def test_one_server_needs_the_token(run: Callable[..., Result], plan: Path) -> N
     assert (2, True) == (result.exit_code, "--token-file" in result.stderr)
 
 
+def test_a_llama_server_needs_its_engine(
+    run: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is served like every kind, and says what is missing."""
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    plan, token = tmp_path / "plan.toml", tmp_path / "token"
+    plan.write_text('[servers.engine]\nkind = "llama"\nport = 1\nweights = "w.gguf"\n')
+    token.write_text("a" * 32)
+    token.chmod(0o600)
+    result = run(plan, "--only", "engine", "--token-file", token)
+
+    assert (3, True) == (result.exit_code, "[engine_missing]" in result.stderr)
+    assert "pip install xllamacpp" in result.stderr
+
+
+@contextmanager
+def running(plan: Path, directory: Path) -> Iterator[subprocess.Popen[str]]:
+    """Start a deployment, and wait until all answer."""
+    command = [sys.executable, "-m", "ipistate", "deploy", str(plan)]
+    with subprocess.Popen(
+        [*command, "--directory", str(directory)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        while "all answer" not in (line := process.stderr.readline()):
+            assert line
+        yield process
+
+
 def test_a_port_that_is_taken(
     run: Callable[..., Result], plan: Path, tmp_path: Path
 ) -> None:
     """The server is named, and the others do not stay."""
-    with subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "ipistate",
-            "deploy",
-            plan,
-            "--directory",
-            tmp_path / "a",
-        ],
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as other:
+    with running(plan, tmp_path / "a") as other:
         assert other.stderr is not None
-        while "all answer" not in (line := other.stderr.readline()):
-            assert line
         result = run(plan, "--directory", tmp_path / "b")
         other.send_signal(signal.SIGTERM)
         said = other.stderr.read()
@@ -126,28 +144,13 @@ def test_a_port_that_is_taken(
 @pytest.mark.skipif(os.name != "posix", reason="sends signals")
 def test_a_deployment_lives_and_ends(plan: Path, tmp_path: Path) -> None:
     """It makes a private token, answers, and stops at a signal."""
-    with subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "ipistate",
-            "deploy",
-            plan,
-            "--directory",
-            tmp_path / "d",
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with running(plan, tmp_path / "d") as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        while "all answer" not in (line := process.stderr.readline()):
-            assert line
         shown = process.stdout.readline() + process.stdout.readline()
         url = shown.split()[-2]
         with urllib.request.urlopen(f"{url}/health") as answer:
-            assert {} == json.load(answer)
+            assert {"status": "ok"} == json.load(answer)
         process.send_signal(signal.SIGINT)
         rest = process.stderr.read()
 

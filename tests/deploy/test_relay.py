@@ -33,6 +33,9 @@ async def client() -> AsyncIterator[HttpClient]:
     async with Loopback({"agent": agent}) as hosts:
         out = HttpClient(resolver=hosts)
         hosts.hosts["relay"] = create_relay_app("http://agent", client=out)
+        hosts.hosts["small"] = create_relay_app(
+            "http://agent", client=out, max_body_bytes=7
+        )
         hosts.hosts["lost"] = create_relay_app("http://nobody", client=out)
         async with HttpClient(resolver=hosts) as client, out:
             yield client
@@ -59,6 +62,13 @@ async def test_an_agent_that_is_gone(client: HttpClient) -> None:
 
     assert 502 == answer.status
     assert json.loads(answer.content)["detail"].startswith("the agent: ")
+
+
+async def test_a_row_that_is_too_long(client: HttpClient) -> None:
+    """It is refused before anybody holds it."""
+    answer = await sent(client, "small")
+
+    assert 413 == answer.status
 
 
 async def test_it_takes_no_part_in_checkpoints(client: HttpClient) -> None:

@@ -144,6 +144,18 @@ async def cut_at(workers: Workers, words: int) -> CutContinuation:
     return found.continuation
 
 
+async def test_a_request_that_is_too_long(workers: Workers) -> None:
+    """It is refused, and the engine does not hear of it."""
+    settings = WorkerSettings(token_store=workers.root, max_body_bytes=100)
+    workers.hosts.hosts["worker"] = create_worker_app(settings, workers.engine)
+    path, body = "/v1/chat/completions", b'{"messages": []}' + b" " * 100
+    answer = await workers.client.send(
+        "POST", "http://worker", path, body, bounds=BOUNDS
+    )
+
+    assert (413, []) == (answer.status, workers.engine.drawings)
+
+
 async def test_a_call_without_capture(workers: Workers) -> None:
     """It is completed, and nothing is staged."""
     reply = await workers.chat(None)

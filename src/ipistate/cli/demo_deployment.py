@@ -53,8 +53,7 @@ def check_weights(
     """Refuse a real model where there is none, or where it cannot be started.
 
     Raises:
-        UsageError: It is not for this demo.
-        MissingExtraError: There is no engine for it.
+        UsageError: It is not for this demo, or there is no engine for it.
     """
     if weights is None:
         return

@@ -23,14 +23,14 @@ from ipistate.deploy import (
     DeploymentProcesses,
     ServerFailedError,
     ServerOrder,
-    application,
     from_gym,
     is_gym_mapping,
     plan_of,
+    serve_order,
 )
 from ipistate.errors import SchemaError
 from ipistate.kernel import JsonObject, decode, freeze
-from ipistate.server import LogForm, LogLevel, configure, run
+from ipistate.server import LogForm, LogLevel, configure
 
 
 if TYPE_CHECKING:
@@ -70,9 +70,9 @@ def command(
     """Start the servers of a deployment, and stop them in order.
 
     FILE is TOML or JSON. Each server has a name, a kind (resources, model, agent,
-    environment, relay, worker, or scripted: a model that plays the built-in rows), a port, and
-    the servers that it calls, by name or URL. NeMo Gym's resolved configuration is read
-    as well, for who is where.
+    environment, relay, worker, llama, or scripted: a model that plays the built-in rows),
+    a port, and the servers that it calls, by name or URL. NeMo Gym's resolved
+    configuration is read as well, for who is where.
 
     \b
       [servers.ipi]
@@ -100,11 +100,12 @@ def command(
     if check:
         _show(plan, {})
         return
-    if only is not None:
-        _serve(plan, only, directory, secret_of(token_file, token_env))
-        return
-    token = secret_of(token_file, token_env) or _token(directory)
+    given = secret_of(token_file, token_env)
     try:
+        if only is not None:
+            _serve(plan, only, directory, given)
+            return
+        token = given or _token(directory)
         code = run_interruptibly(_started(plan, directory, token))
     except KeyboardInterrupt:
         note("deployment stopped")
@@ -159,9 +160,8 @@ def _serve(plan: DeploymentPlan, name: str, directory: Path, token: str | None) 
         message = "--only needs the deployment's token: --token-file or --token-env"
         raise click.UsageError(message)
     server = plan.servers[name]
-    order = ServerOrder.of(name, plan.kind(name), server, directory, token)
     configure(LogForm.TEXT, LogLevel.WARNING)
-    run(order.settings, server.host, server.port, app=application(order))
+    serve_order(ServerOrder.of(name, plan.kind(name), server, directory, token))
 
 
 async def _started(plan: DeploymentPlan, directory: Path, token: str) -> int:

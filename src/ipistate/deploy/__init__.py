@@ -29,7 +29,7 @@ from ipistate.deploy.plan import (
     WorkerPlan,
     plan_of,
 )
-from ipistate.deploy.process import ServerOrder, application
+from ipistate.deploy.process import ServerOrder, serve_order
 from ipistate.deploy.relay import create_relay_app
 from ipistate.deploy.scripted_model import CALLS_PATH, ScriptedModel, builtin_scripts
 from ipistate.deploy.server_process import (
@@ -77,7 +77,6 @@ __all__ = [
     "ServerProcess",
     "WorkerPlan",
     "WorkerSettings",
-    "application",
     "builtin_scripts",
     "create_agent_app",
     "create_environment_app",
@@ -89,4 +88,5 @@ __all__ = [
     "is_gym_mapping",
     "plan_of",
     "serve",
+    "serve_order",
 ]

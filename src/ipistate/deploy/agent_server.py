@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from starlette.routing import Route
@@ -43,7 +42,8 @@ from ipistate.server import (
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from starlette.applications import Starlette
     from starlette.requests import Request
@@ -155,10 +155,11 @@ def _reply(ended: RunEnd) -> Response:
             raise TypeError(f"a run cannot end in {type(ended).__name__}")
 
 
-def create_agent_app(
+def create_agent_app(  # noqa: PLR0913 - one parameter for each choice
     settings: AgentSettings,
     policy: Policy,
     *,
+    beside: Sequence[AbstractAsyncContextManager[object]] = (),
     client: HttpClient | None = None,
     clock: Callable[[], float] = time.time,
     steady: Callable[[], float] = time.monotonic,
@@ -169,7 +170,8 @@ def create_agent_app(
 
     Args:
         settings: What the operator has decided.
-        policy: Plays the model's part; kept open by the caller.
+        policy: Plays the model's part; kept open by the caller, or ``beside``.
+        beside: Open while it serves.
         client: Connections to the other servers; without them it makes its own.
         clock: Seconds since the epoch.
         steady: Seconds of a clock that is never set.
@@ -179,12 +181,8 @@ def create_agent_app(
     name = f"Agent___{settings.server.instance_name}"
     secret = str(settings.server.cookie_secret or name)
     routes = AgentRoutes(shell, SessionCookie(name, secret, clock))
-
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        async with connections:
-            yield
-
-    app = participant_app(settings.server, shell.machine, routes.routes(), lifespan)
+    app = participant_app(
+        settings.server, shell.machine, routes.routes(), [connections, *beside]
+    )
     app.state.shell = shell
     return app

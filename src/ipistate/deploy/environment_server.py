@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from uuid import uuid4
 
@@ -67,7 +66,7 @@ from ipistate.server import (
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import Callable
 
     from starlette.applications import Starlette
     from starlette.requests import Request
@@ -239,15 +238,10 @@ def create_environment_app(
     async def metrics(request: Request) -> Response:
         return await forwarded(shell.sender, METRICS_PATH, await json_object(request))
 
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        async with connections:
-            yield
-
     routes = [
         Route(RUN_PATH, run, methods=["POST"]),
         Route(METRICS_PATH, metrics, methods=["POST"]),
     ]
-    app = participant_app(settings.server, shell.machine, routes, lifespan)
+    app = participant_app(settings.server, shell.machine, routes, [connections])
     app.state.shell = shell
     return app

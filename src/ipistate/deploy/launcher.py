@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ipistate.deploy.plan import DeploymentPlan
 
 COMMAND: Final = ("-m", "ipistate.deploy.process")
-LLAMA_COMMAND: Final = ("-m", "ipistate.deploy.llama_process")
 LOGS: Final = "logs"
 
 
@@ -79,7 +78,7 @@ class DeploymentProcesses:
         order = ServerOrder.of(name, kind, plan, self._root, self._token)
         try:
             return await ServerProcess.start(
-                LLAMA_COMMAND if kind == "llama" else COMMAND,
+                COMMAND,
                 self._root / LOGS / f"{name}.log",
                 order.to_line(),
             )

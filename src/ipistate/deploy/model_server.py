@@ -8,7 +8,6 @@ from __future__ import annotations
 import hmac
 import time
 
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from starlette.routing import Route
@@ -23,7 +22,7 @@ from ipistate.storage import LedgerError, checked_keys
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from starlette.applications import Starlette
     from starlette.requests import Request
@@ -124,11 +123,6 @@ def create_model_app(
 
         return call
 
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        async with connections:
-            yield
-
     routes = [
         Route(prefix + path, calling(path), methods=["POST"])
         for path in CALL_PATHS
@@ -136,6 +130,6 @@ def create_model_app(
     ]
     if settings.server.checkpoint_token is not None:
         routes += LedgerRoutes(shell, settings).routes()
-    app = participant_app(settings.server, shell.machine, routes, lifespan)
+    app = participant_app(settings.server, shell.machine, routes, [connections])
     app.state.shell = shell
     return app

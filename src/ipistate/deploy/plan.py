@@ -150,7 +150,7 @@ class ScriptedPlan(Listening):
     is_participant: ClassVar[bool] = False
 
 
-ServerPlan: TypeAlias = (
+AppPlan: TypeAlias = (
     ResourcesPlan
     | ModelPlan
     | AgentPlan
@@ -158,8 +158,10 @@ ServerPlan: TypeAlias = (
     | RelayPlan
     | ScriptedPlan
     | WorkerPlan
-    | LlamaPlan
 )
+"""Servers that are applications of ours."""
+
+ServerPlan: TypeAlias = AppPlan | LlamaPlan
 
 PLANS: Final[Mapping[str, type[ServerPlan]]] = MappingProxyType(
     {

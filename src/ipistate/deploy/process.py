@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -24,6 +23,7 @@ from ipistate.deploy.environment_server import (
     create_environment_app,
 )
 from ipistate.deploy.llama_engine import LlamaEngine
+from ipistate.deploy.llama_server import serve_llama
 from ipistate.deploy.model_server import create_model_app
 from ipistate.deploy.model_shell import ModelSettings
 from ipistate.deploy.plan import (
@@ -39,7 +39,7 @@ from ipistate.deploy.plan import (
 )
 from ipistate.deploy.relay import create_relay_app
 from ipistate.deploy.scripted_model import ScriptedModel, builtin_scripts
-from ipistate.deploy.server_process import end_with_input
+from ipistate.deploy.server_process import ServerFailedError, end_with_input
 from ipistate.deploy.worker_server import WorkerSettings, create_worker_app
 from ipistate.kernel import JsonObject, decode, encode, structure, unstructure
 from ipistate.policies import Api, Endpoint, PolicyOptions, Sampling, policy_of
@@ -54,12 +54,10 @@ from ipistate.server import (
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
     from starlette.applications import Starlette
 
     from ipistate.agents import Policy
-    from ipistate.deploy.plan import ServerPlan
+    from ipistate.deploy.plan import AppPlan, ServerPlan
 
 
 @attrs.frozen(kw_only=True)
@@ -99,9 +97,20 @@ class ServerOrder:
         return structure(self.plan, PLANS[self.kind])
 
 
-def application(order: ServerOrder) -> Starlette:
-    """Build the application of a server."""
-    settings, plan = order.settings, order.server()
+def serve_order(order: ServerOrder) -> None:
+    """Serve until a signal ends the process.
+
+    Raises:
+        ServerFailedError: The engine of a llama server cannot serve.
+    """
+    plan = order.server()
+    if isinstance(plan, LlamaPlan):
+        serve_llama(plan)
+    run(order.settings, plan.host, plan.port, app=_application(order, plan))
+
+
+def _application(order: ServerOrder, plan: AppPlan) -> Starlette:
+    settings = order.settings
     match plan:
         case ResourcesPlan():
             return create_app(attrs.evolve(settings, effects=plan.effects))
@@ -119,11 +128,9 @@ def application(order: ServerOrder) -> Starlette:
                 )
             )
         case RelayPlan():
-            return create_relay_app(plan.agent)
+            return create_relay_app(plan.agent, max_body_bytes=settings.max_body_bytes)
         case WorkerPlan():
             return _worker_app(order, plan)
-        case LlamaPlan():
-            raise TypeError("a llama.cpp server is no application")
         case ScriptedPlan():
             return ScriptedModel(builtin_scripts(), plan.seconds, plan.seed).app
 
@@ -144,10 +151,11 @@ def _worker_app(order: ServerOrder, plan: WorkerPlan) -> Starlette:
     settings = WorkerSettings(
         token_store=Path(order.root) / "tokens" / order.name,
         cut_token=Secret(order.token),
+        max_body_bytes=order.settings.max_body_bytes,
     )
     client = HttpClient(idle_seconds=0)
     engine = LlamaEngine(plan.engine, client, plan.model_name, plan.weight_version)
-    return create_worker_app(settings, engine, beside=client)
+    return create_worker_app(settings, engine, beside=[client])
 
 
 def _agent_app(settings: ServerSettings, plan: AgentPlan) -> Starlette:
@@ -170,16 +178,7 @@ def _agent_app(settings: ServerSettings, plan: AgentPlan) -> Starlette:
         names_episodes=True,
     )
     # It is not open yet, but is the very object that will be.
-    app = create_agent_app(chosen, cast("Policy", opened))
-    inner = app.router.lifespan_context
-
-    @asynccontextmanager
-    async def lifespan(one: Starlette) -> AsyncGenerator[None]:
-        async with opened, inner(one):
-            yield
-
-    app.router.lifespan_context = lifespan
-    return app
+    return create_agent_app(chosen, cast("Policy", opened), beside=[opened])
 
 
 def main() -> None:
@@ -187,9 +186,11 @@ def main() -> None:
     configure(LogForm.TEXT, LogLevel.ERROR)
     given = sys.stdin.buffer
     order = structure(decode(given.readline()), ServerOrder)
-    plan = order.server()
     end_with_input()
-    run(order.settings, plan.host, plan.port, app=application(order))
+    try:
+        serve_order(order)
+    except ServerFailedError as error:
+        raise SystemExit(f"ipistate: {error}") from error
 
 
 if __name__ == "__main__":

@@ -6,34 +6,37 @@ section 6.
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
 from ipistate.clients import JSON, Bounds, HttpClient, HttpError
 from ipistate.kernel import JsonObject
-from ipistate.protocol import LIVENESS_PATHS, RUN_PATH
-from ipistate.server import json_reply
+from ipistate.protocol import RUN_PATH
+from ipistate.server import MAX_BODY_BYTES, json_reply, plain_app
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
+    from starlette.applications import Starlette
     from starlette.requests import Request
 
 _BOUNDS: Final = Bounds(size=256 * 2**20, total=86_400.0, connect=10.0)
 """An episode takes as long as its agent allows."""
 
 
-def create_relay_app(agent_url: str, *, client: HttpClient | None = None) -> Starlette:
+def create_relay_app(
+    agent_url: str,
+    *,
+    client: HttpClient | None = None,
+    max_body_bytes: int = MAX_BODY_BYTES,
+) -> Starlette:
     """Build a relay, which passes rows on and answers byte for byte what comes back.
 
     Args:
         agent_url: Where the agent is.
         client: Connections to it; without them it makes its own.
+        max_body_bytes: Of a row; a longer one is answered 413.
     """
     connections = client or HttpClient()
 
@@ -50,14 +53,5 @@ def create_relay_app(agent_url: str, *, client: HttpClient | None = None) -> Sta
         kind = answer.headers.get("content-type")
         return Response(answer.content, answer.status, media_type=kind)
 
-    async def alive(_: Request) -> Response:
-        return json_reply(JsonObject({"status": "ok"}))
-
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        async with connections:
-            yield
-
-    routes = [Route(RUN_PATH, run, methods=["POST"])]
-    routes += [Route(path, alive, methods=["GET"]) for path in LIVENESS_PATHS]
-    return Starlette(routes=routes, lifespan=lifespan)
+    route = Route(RUN_PATH, run, methods=["POST"])
+    return plain_app([route], beside=[connections], max_body_bytes=max_body_bytes)

@@ -12,19 +12,19 @@ from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from starlette.applications import Starlette
 from starlette.routing import Route
 
 from ipistate.agents import PolicyError, input_messages
 from ipistate.generate import builtin
 from ipistate.kernel import EMPTY_ARRAY, JsonArray, JsonObject, encode
 from ipistate.policies import ScriptedPolicy, Scripts, Temper
-from ipistate.protocol import LIVENESS_PATHS, RESPONSES_PATH
+from ipistate.protocol import RESPONSES_PATH
 from ipistate.scoring import by_row
-from ipistate.server import json_object, json_reply
+from ipistate.server import json_object, json_reply, plain_app
 
 
 if TYPE_CHECKING:
+    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -64,9 +64,8 @@ class ScriptedModel:
         routes = [
             Route(RESPONSES_PATH, self.respond, methods=["POST"]),
             Route(CALLS_PATH, self.called, methods=["GET"]),
-            *(Route(path, self.called, methods=["GET"]) for path in LIVENESS_PATHS),
         ]
-        return Starlette(routes=routes)
+        return plain_app(routes)
 
     async def called(self, _: Request) -> Response:
         """Say how often it was asked, and how often it has answered."""

@@ -8,13 +8,11 @@ from __future__ import annotations
 import asyncio
 import hmac
 
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -24,15 +22,15 @@ from ipistate.deploy.worker_engine import EngineFailedError
 from ipistate.deploy.worker_shell import WorkerShell
 from ipistate.errors import IpiStateError
 from ipistate.kernel import JsonObject, structure, unstructure
-from ipistate.protocol import LIVENESS_PATHS
-from ipistate.server import json_object, json_reply
+from ipistate.server import MAX_BODY_BYTES, json_object, json_reply, plain_app
 from ipistate.storage import TokenStore
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from starlette.applications import Starlette
     from starlette.datastructures import Secret
     from starlette.requests import Request
 
@@ -50,6 +48,8 @@ class WorkerSettings:
     """The directory of staged tokens; it must outlive the deployment's processes."""
     cut_token: Secret | None = None
     """The bearer token of cuts; without it there are none."""
+    max_body_bytes: int = MAX_BODY_BYTES
+    """Of a request; a longer one is answered 413."""
 
 
 class WorkerRoutes:
@@ -62,14 +62,9 @@ class WorkerRoutes:
     def routes(self) -> list[Route]:
         """Return the routes; without a token there is none for cuts."""
         found = [Route(CHAT_PATH, self.chat, methods=["POST"])]
-        found += [Route(path, self.alive, methods=["GET"]) for path in LIVENESS_PATHS]
         if self._token is not None:
             found.append(Route(CUT_PATH, self.cut, methods=["POST"]))
         return found
-
-    async def alive(self, _: Request) -> Response:
-        """Say that it answers."""
-        return json_reply(JsonObject({"status": "ok"}))
 
     async def chat(self, request: Request) -> Response:
         """Complete a chat."""
@@ -112,7 +107,7 @@ def create_worker_app(
     settings: WorkerSettings,
     engine: Engine,
     *,
-    beside: AbstractAsyncContextManager[object] | None = None,
+    beside: Sequence[AbstractAsyncContextManager[object]] = (),
 ) -> Starlette:
     """Build a worker in front of an engine; ``app.state.shell`` is its shell.
 
@@ -122,15 +117,7 @@ def create_worker_app(
         beside: Open while it serves, such as the engine's connections.
     """
     shell = WorkerShell(engine, TokenStore(settings.token_store))
-
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        if beside is None:
-            yield
-            return
-        async with beside:
-            yield
-
-    app = Starlette(routes=WorkerRoutes(shell, settings).routes(), lifespan=lifespan)
+    routes = WorkerRoutes(shell, settings).routes()
+    app = plain_app(routes, beside=beside, max_body_bytes=settings.max_body_bytes)
     app.state.shell = shell
     return app

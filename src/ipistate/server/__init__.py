@@ -22,7 +22,7 @@ from ipistate.server.live.clock import LeaseClock
 from ipistate.server.live.files import CheckpointFiles
 from ipistate.server.live.participant_shell import ParticipantShell, PartShell
 from ipistate.server.live.waiting import Pending
-from ipistate.server.operating.logs import LogForm, LogLevel, configure
+from ipistate.server.operating.logs import LogForm, LogLevel, configure, ready_line
 from ipistate.server.operating.observer import Observer
 from ipistate.server.operating.settings import (
     PositiveSeconds,
@@ -32,12 +32,14 @@ from ipistate.server.operating.settings import (
     described_settings,
 )
 from ipistate.server.participant_app import participant_app
+from ipistate.server.plain_app import MAX_BODY_BYTES, plain_app
 from ipistate.server.replies import json_reply, refused
 from ipistate.server.serve import HOST, PORT, TooManyWorkersError, run
 
 
 __all__ = [
     "HOST",
+    "MAX_BODY_BYTES",
     "PORT",
     "CheckpointFiles",
     "LeaseClock",
@@ -60,6 +62,8 @@ __all__ = [
     "json_object",
     "json_reply",
     "participant_app",
+    "plain_app",
+    "ready_line",
     "refused",
     "run",
 ]

@@ -4,39 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
-from ipistate.kernel import JsonObject
-from ipistate.protocol import LIVENESS_PATHS, ROLLOUT_PREFIX
+from ipistate.protocol import ROLLOUT_PREFIX
 from ipistate.server.adapter.control_plane import ControlPlane
 from ipistate.server.adapter.prefix import PrefixLayer
 from ipistate.server.adapter.token import TokenLayer
 from ipistate.server.operating.observer import Observer
-from ipistate.server.replies import ANSWERED, Answers, json_reply, refused
-from ipistate.server.uploads import BodyLimitLayer
+from ipistate.server.plain_app import plain_app
+from ipistate.server.replies import refused
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
 
     from ipistate.server.live.participant_shell import Controlled
     from ipistate.server.operating.settings import ServerSettings
 
-_DETAILED = (400, 404, 405)
-_ALIVE = JsonObject({"status": "ok"})
-
 
 def participant_app(
     settings: ServerSettings,
     shell: Controlled,
     routes: Sequence[Route],
-    lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]],
+    beside: Sequence[AbstractAsyncContextManager[object]],
 ) -> Starlette:
     """Build the application of a participant.
 
@@ -47,39 +43,22 @@ def participant_app(
         settings: What the operator has decided.
         shell: The participant.
         routes: What this kind serves.
-        lifespan: What runs beside the requests.
+        beside: Open while it serves, such as its connections to others.
     """
     observer = Observer()
     guarded = ControlPlane(shell, settings).routes()
     token = settings.checkpoint_token
-    guard = (
-        []
-        if token is None
-        else [Middleware(TokenLayer, token=token, routes=guarded, observer=observer)]
+    layers = [Middleware(PrefixLayer, observer=observer)]
+    if token is not None:
+        guard = Middleware(TokenLayer, token=token, routes=guarded, observer=observer)
+        layers.append(guard)
+    return plain_app(
+        [*routes, *guarded, _malformed()],
+        beside=beside,
+        layers=layers,
+        max_body_bytes=settings.max_body_bytes,
+        observer=observer,
     )
-    app = Starlette(
-        routes=[*routes, *guarded, *_liveness(), _malformed()],
-        middleware=[
-            Middleware(PrefixLayer, observer=observer),
-            *guard,
-            Middleware(
-                BodyLimitLayer, max_body_size=settings.max_body_bytes, others={}
-            ),
-        ],
-        exception_handlers=dict.fromkeys(
-            (*_DETAILED, *ANSWERED, Exception), Answers(observer)
-        ),
-        lifespan=lifespan,
-    )
-    app.router.redirect_slashes = False
-    return app
-
-
-def _liveness() -> list[Route]:
-    async def alive(_: Request) -> Response:
-        return json_reply(_ALIVE)
-
-    return [Route(path, alive, methods=["GET"]) for path in LIVENESS_PATHS]
 
 
 def _malformed() -> Route:

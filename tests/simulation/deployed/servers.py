@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import attrs
 
@@ -40,6 +40,13 @@ NAMES = {
 ENTRY = {"native": ENVIRONMENT, "relay": AGENT}
 
 
+class Clocks(TypedDict):
+    """The clocks of a server, by the names of its parameters."""
+
+    clock: Callable[[], float]
+    steady: Callable[[], float]
+
+
 @attrs.frozen
 class Site:
     """What servers are built from."""
@@ -65,7 +72,7 @@ class Site:
         )
 
     @property
-    def clocks(self) -> dict[str, Callable[[], float]]:
+    def clocks(self) -> Clocks:
         """The clocks of a server."""
         return {"clock": self.loop.time, "steady": self.loop.time}
 
