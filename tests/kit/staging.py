@@ -12,7 +12,6 @@ from typing import Any
 
 from ipistate.capture import (
     CAPTURE_MEMBER,
-    COMMITTED,
     COORDS_MEMBER,
     CaptureAdmission,
     CommitCoords,
@@ -20,10 +19,9 @@ from ipistate.capture import (
     chain_hash,
     conversation_digest,
     cumulative_hash,
-    extras_digest,
     request_items,
 )
-from ipistate.kernel import EMPTY_OBJECT, JsonObject, structure, unstructure
+from ipistate.kernel import JsonObject, structure, unstructure
 
 
 def token(item: JsonObject) -> int:
@@ -74,17 +72,4 @@ class Staging:
         )
         key = f"{admission.rollout_id}/{admission.model_call_id}"
         self.calls[key] = call
-        return CommitCoords(
-            disposition=COMMITTED,
-            rollout_id=admission.rollout_id,
-            model_call_id=admission.model_call_id,
-            staging_key=key,
-            weight_version=1,
-            prev_len=call.prev_len,
-            delta_len=call.delta_len,
-            cum_len=call.cum_len,
-            staging_digest=call.digest().hex(),
-            extras_digest=extras_digest(EMPTY_OBJECT).hex(),
-            chain_hash=call.chain_hash.hex(),
-            cumulative_hash=call.cumulative_hash.hex(),
-        )
+        return CommitCoords.of(key, call)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import attrs
 
 from ipistate.capture.admission import TEXT, TOKEN_IN, Lineage
+from ipistate.capture.digests import StagedCall, extras_digest
 from ipistate.capture.fingerprints import (
     FINGERPRINT_VERSION,
     assistant_fingerprint,
@@ -22,7 +23,7 @@ from ipistate.capture.fingerprints import (
 from ipistate.capture.generation_cut import CutContinuation
 from ipistate.capture.rows import CommittedRow, FailureRow, LedgerRow
 from ipistate.errors import SchemaError
-from ipistate.kernel import JsonObject, refuse
+from ipistate.kernel import EMPTY_OBJECT, JsonObject, refuse
 
 
 CAPTURE_MEMBER: Final = "ng_capture"
@@ -154,6 +155,24 @@ class CommitCoords:
     extras_digest: str | None = attrs.field(default=None, validator=_check_hash)
     chain_hash: str | None = attrs.field(default=None, validator=_check_hash)
     cumulative_hash: str | None = attrs.field(default=None, validator=_check_hash)
+
+    @classmethod
+    def of(cls, key: str, staged: StagedCall) -> CommitCoords:
+        """Say that a call is staged, under this key and without extras."""
+        return cls(
+            disposition=COMMITTED,
+            rollout_id=staged.rollout_id,
+            model_call_id=staged.model_call_id,
+            staging_key=key,
+            weight_version=staged.weight_version,
+            prev_len=staged.prev_len,
+            delta_len=staged.delta_len,
+            cum_len=staged.cum_len,
+            staging_digest=staged.digest().hex(),
+            extras_digest=extras_digest(EMPTY_OBJECT).hex(),
+            chain_hash=staged.chain_hash.hex(),
+            cumulative_hash=staged.cumulative_hash.hex(),
+        )
 
     def __attrs_post_init__(self) -> None:
         """Check what belongs together."""

@@ -190,7 +190,7 @@ def command(
         work = partial(
             deployed, topology, rollouts, rounds=rounds, seed=seed, weights=weights
         )
-        told = _Told(work, rounds or rollouts, show_deployment)
+        told = _ChosenDemo(work, rounds or rollouts, show_deployment)
     else:
         told = _story(
             _planned(tasks, rollouts, sessions), full=full, rounds=rounds, seed=seed
@@ -212,7 +212,7 @@ class _Reported(Protocol):
 
 
 @attrs.frozen
-class _Told:
+class _ChosenDemo:
     """A demo, how many steps its bar has, and what shows its report."""
 
     demo: Callable[[Path, DemoWatcher], Coroutine[Any, Any, Any]]
@@ -234,14 +234,16 @@ class _Told:
 
 def _story(
     played: Sequence[DemoRollout], *, full: bool, rounds: int | None, seed: int
-) -> _Told:
+) -> _ChosenDemo:
     demo: Demo = run_full if full else run
     cut = sum(one.cut is not None for one in played)
     steps = 2 * len(played) + cut
     if rounds is not None:
         demo = partial(run_rounds, count=rounds, seed=seed)
         steps = (1 + 3 * rounds) * cut
-    return _Told(lambda root, watch: demo(played, Workplace(root), watch), steps, show)
+    return _ChosenDemo(
+        lambda root, watch: demo(played, Workplace(root), watch), steps, show
+    )
 
 
 def _write(name: str, lines: Iterable[bytes]) -> None:

@@ -14,6 +14,7 @@ from ipistate.coordination.failures import (
     RestoreFailedError,
 )
 from ipistate.coordination.participants import (
+    MAX_PORT,
     Kind,
     Participant,
     ServerAddress,
@@ -48,6 +49,7 @@ from ipistate.coordination.results import (
 
 
 __all__ = [
+    "MAX_PORT",
     "STATUS_SECONDS",
     "Broadcast",
     "CommitReply",

@@ -8,7 +8,7 @@ import secrets
 import socket
 
 from contextlib import ExitStack, asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 import attrs
@@ -59,7 +59,8 @@ class DeployedRollout:
 
     def document(self) -> dict[str, Any]:
         """Return the row."""
-        return _ROWS[self.row % len(_ROWS)]
+        rows = _rows()
+        return rows[self.row % len(rows)]
 
     def body(self, topology: Topology, attempt: int) -> bytes:
         """Write the request that plays it."""
@@ -80,9 +81,12 @@ class DeployedRollout:
         return encode(freeze(document))
 
 
-_ROWS: Final[tuple[dict[str, Any], ...]] = tuple(
-    dict(json.loads(task.to_json(), object_hook=JsonObject)) for task in builtin.rows()
-)
+@cache
+def _rows() -> tuple[dict[str, Any], ...]:
+    return tuple(
+        dict(json.loads(task.to_json(), object_hook=JsonObject))
+        for task in builtin.rows()
+    )
 
 
 @attrs.frozen(kw_only=True)

@@ -116,7 +116,6 @@ class _Strike:
     victims: tuple[str, ...]
     moment: float = 0.0
     had_ended: bool = False
-    is_over: bool = False
 
 
 class _Struck(Exception):

@@ -102,7 +102,7 @@ async def uninterrupted(
 
 
 @attrs.define
-class _Told:
+class _Outcome:
     results: Mapping[str, list[DeployedResult]]
     recorded: Mapping[str, tuple[Any, ...]]
     found: dict[str, Any]
@@ -121,7 +121,7 @@ class _Story:
     milliseconds: dict[str, float] = attrs.field(init=False, factory=dict[str, float])
     found: dict[str, Any] = attrs.field(init=False, factory=dict[str, Any])
 
-    async def tell(self) -> _Told:
+    async def tell(self) -> _Outcome:
         self.watch.stage("play")
         async with self.place.life() as life:
             first = await self._first_life(life)
@@ -145,7 +145,9 @@ class _Story:
             "milliseconds": self.milliseconds,
         }
         recorded = _recorded(self.place.root / FIRST_ID)
-        return _Told(self.results, {n: recorded.get(n, ()) for n in first}, self.found)
+        return _Outcome(
+            self.results, {n: recorded.get(n, ()) for n in first}, self.found
+        )
 
     async def _first_life(self, life: DeploymentLife) -> dict[str, int]:
         playing = [

@@ -49,8 +49,12 @@ _OUTSIDE: Final = frozenset({"llama", "worker"})
 _CHECKPOINT: Final = "step-1"
 
 
+@attrs.frozen
 class RealRollout(DeployedRollout):
     """One of the first rows, short enough for a small model."""
+
+    is_constrained: bool = False
+    """Its turns call a tool; the others talk."""
 
     def document(self) -> dict[str, Any]:
         """Return the row, with one tool that has to be called, or with none."""
@@ -64,11 +68,6 @@ class RealRollout(DeployedRollout):
             chosen = JsonObject({"type": "function", "name": tool["name"]})
             params |= {"tools": JsonArray([tool]), "tool_choice": chosen}
         return {**row, "responses_create_params": JsonObject(params)}
-
-    @property
-    def is_constrained(self) -> bool:
-        """Its turns call a tool; the others talk."""
-        return int(self.name.removeprefix("r")) % 2 == 0
 
 
 @attrs.frozen(kw_only=True)
@@ -140,7 +139,7 @@ async def run_real_model(
         "environment": {"kind": "environment", "resources": RESOURCES, "agent": AGENT},
     }
     place = planned_site(root, "native", servers, _OUTSIDE)
-    played = tuple(RealRollout(f"r{n}", n % ROWS) for n in range(rollouts))
+    played = tuple(RealRollout(f"r{n}", n % ROWS, n % 2 == 0) for n in range(rollouts))
     watch.stage("start")
     async with place.model():
         return await _RealStory(place, played, watch).tell()

@@ -47,13 +47,13 @@ class LiveCall:
         self.delivery.wake()
 
 
-async def told(pending: Pending[Any], request: Request) -> None:
+async def until_told(pending: Pending[Any], request: Request) -> None:
     """Wait for an answer of the machine, or until the client leaves."""
     if pending.answer is None:
         await pending.settled(request.receive)
 
 
-async def ended(asking: asyncio.Future[Any], request: Request) -> None:
+async def until_ended(asking: asyncio.Future[Any], request: Request) -> None:
     """Wait until something is answered, or has been cancelled."""
     # A client that leaves takes its generation with it.
     watch = asyncio.ensure_future(_left(request))

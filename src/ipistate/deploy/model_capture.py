@@ -6,10 +6,9 @@ docs/reference/control-plane.md, section 6.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 import attrs
@@ -28,6 +27,7 @@ from ipistate.capture import (
     reply_items,
     request_items,
 )
+from ipistate.deploy.aside import aside
 from ipistate.errors import IpiStateError
 from ipistate.kernel import JsonObject, decode, encode, structure, unstructure
 from ipistate.protocol import CallCaptured
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from ipistate.capture import GenerationCutRecord, LedgerRow
     from ipistate.storage import CaptureLedger
-
-T = TypeVar("T")
 
 _log: Final = logging.getLogger("ipistate.deploy.capture")
 
@@ -81,7 +79,7 @@ class CallCapture:
         except IpiStateError:
             return None  # the endpoint will say what is wrong with it
         call = uuid4().hex
-        rows = await _aside(lambda: self._ledger.rows(key))
+        rows = await aside(lambda: self._ledger.rows(key))
         lineage = lineage_of(items, rows)
         if isinstance(lineage, Unresolved):
             row = FailureRow(model_call_id=call, failure_reason=lineage.reason)
@@ -109,7 +107,7 @@ class CallCapture:
     async def _keep(self, key: str, row: LedgerRow) -> None:
         # The reply waits for it: what an agent has been told must be in the ledger.
         try:
-            await _aside(lambda: self._ledger.append(key, row))
+            await aside(lambda: self._ledger.append(key, row))
         except (OSError, IpiStateError) as error:
             _log.error("row of call %s lost: %s", row.model_call_id, error)
 
@@ -174,8 +172,3 @@ class Capturing:
     async def end(self, content: bytes) -> bytes:
         """Keep the row, and return the reply as the agent gets it."""
         return await self.capture.end(self, content)
-
-
-async def _aside(work: Callable[[], T]) -> T:
-    # In a thread, because it waits for the disk.
-    return await asyncio.get_running_loop().run_in_executor(None, work)

@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from ipistate.clients import Bounds, HttpError
 from ipistate.deploy.generation_cuts import GenerationCuts
-from ipistate.deploy.live_call import Delivered, LiveCall, ended, told
+from ipistate.deploy.live_call import Delivered, LiveCall, until_ended, until_told
 from ipistate.deploy.model_capture import CallCapture, Capturing
 from ipistate.errors import CheckpointError, IpiStateError
 from ipistate.kernel import JsonObject
@@ -156,7 +156,7 @@ class ModelShell:
         self._calls[live.number] = live
         try:
             self.machine.feed(CallArrived(live.number, request.scope["episode"]))
-            await told(live.admission, request)
+            await until_told(live.admission, request)
             match live.admission.answer:
                 case Refuse(code=code, detail=detail):
                     reply = refused(code, detail)
@@ -182,7 +182,7 @@ class ModelShell:
             reply = Response(content, media_type=reply.media_type)
         if not live.is_cancelled:
             self.machine.feed(ResponseReady(live.number))
-            await told(live.delivery, request)
+            await until_told(live.delivery, request)
         if live.is_cancelled:
             return refused("stale_attempt", "this attempt has been retired")
         # Without a word of the machine its client has left.
@@ -213,7 +213,7 @@ class ModelShell:
             "POST", url, path, body, bounds=bounds, headers=headers
         )
         live.asking = asyncio.ensure_future(asking)
-        await ended(live.asking, request)
+        await until_ended(live.asking, request)
         if live.asking.cancelled():
             return Response(status_code=499)
         error = live.asking.exception()

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, cast
 
 import attrs
 
-from ipistate.coordination import ServerAddress
+from ipistate.coordination import MAX_PORT, ServerAddress
 from ipistate.errors import SchemaError, json_path, preview
 from ipistate.kernel import refuse, structure
+from ipistate.policies import Api
 from ipistate.protocol import SAFE_NAME
 
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 LOOPBACK: Final = "127.0.0.1"
 
-MAX_PORT: Final = 65_535
-
 
 def _check_port(_: object, field: attrs.Attribute[Any], port: int) -> None:
     if not 1 <= port <= MAX_PORT:
@@ -30,11 +29,8 @@ def _check_port(_: object, field: attrs.Attribute[Any], port: int) -> None:
 
 
 def _check_api(_: object, field: attrs.Attribute[Any], api: str) -> None:
-    if api not in APIS:
-        raise refuse("unknown_api", f"an API is one of {', '.join(APIS)}", api, field)
-
-
-APIS: Final = ("responses", "chat")
+    if api not in {*Api}:
+        raise refuse("unknown_api", f"an API is one of {', '.join(Api)}", api, field)
 
 
 @attrs.frozen(kw_only=True)
@@ -85,7 +81,7 @@ class AgentPlan(Listening):
     resources: str
     model: str
     model_name: str = "policy"
-    api: str = attrs.field(default="responses", validator=_check_api)
+    api: str = attrs.field(default=Api.RESPONSES.value, validator=_check_api)
     temperature: float | None = None
     max_output_tokens: int | None = None
     max_steps: int = 50

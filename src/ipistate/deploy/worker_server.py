@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ipistate.capture import CAPTURE_MEMBER, CutInventory
-from ipistate.deploy.live_call import ended
+from ipistate.deploy.live_call import until_ended
 from ipistate.deploy.worker_engine import EngineFailedError
 from ipistate.deploy.worker_shell import WorkerShell
 from ipistate.errors import IpiStateError
@@ -77,7 +77,7 @@ class WorkerRoutes:
             message = f"a stream cannot be {about}: leave out stream"
             return _refused(400, "stream_refused", message)
         completing = asyncio.ensure_future(self._shell.complete(body))
-        await ended(completing, request)
+        await until_ended(completing, request)
         if completing.cancelled():
             return Response(status_code=499)  # nobody is there to read it
         try:

@@ -6,7 +6,6 @@ and a cut never stops one.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 
 from collections import OrderedDict
@@ -18,7 +17,6 @@ import attrs
 from ipistate.capture import (
     CAPTURE_FAILED,
     CAPTURE_MEMBER,
-    COMMITTED,
     COORDS_MEMBER,
     CaptureAdmission,
     CommitCoords,
@@ -26,9 +24,9 @@ from ipistate.capture import (
     CutReceipt,
     Generation,
     continued,
-    extras_digest,
     is_constrained,
 )
+from ipistate.deploy.aside import aside
 from ipistate.deploy.worker_engine import (
     LENGTH,
     STOP,
@@ -39,7 +37,6 @@ from ipistate.deploy.worker_engine import (
 )
 from ipistate.errors import IpiStateError, SchemaError
 from ipistate.kernel import (
-    EMPTY_OBJECT,
     JsonArray,
     JsonObject,
     structure,
@@ -48,8 +45,6 @@ from ipistate.kernel import (
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ipistate.capture import ActiveCall, CutInventory, StagedCall
     from ipistate.deploy.worker_engine import Engine
     from ipistate.storage import TokenStore
@@ -68,7 +63,6 @@ class RunningCall:
     """A call, with the tokens that it has by now."""
 
     generation: Generation
-    is_captured: bool
     may_be_cut: bool
     finish_reason: str | None = None
 
@@ -124,10 +118,10 @@ class WorkerShell:
             output_limit=drawing_of(body).limit,
             weight_version=self._engine.weight_version,
         )
-        return RunningCall(generation, is_captured=False, may_be_cut=False), problem
+        return RunningCall(generation, may_be_cut=False), problem
 
     def _kept(self, generation: Generation, *, may_be_cut: bool) -> RunningCall:
-        call = RunningCall(generation, is_captured=True, may_be_cut=may_be_cut)
+        call = RunningCall(generation, may_be_cut=may_be_cut)
         told = generation.admission
         self._calls[told.rollout_id, told.model_call_id] = call
         while len(self._calls) > REMEMBERED:
@@ -140,7 +134,7 @@ class WorkerShell:
         prefix = await self._prefix(admission)
         if admission.generation_cut is not None:
             (key,) = admission.generation_cut.staging_keys
-            snapshot = await _aside(lambda: self._store.get(key))
+            snapshot = await aside(lambda: self._store.get(key))
             version = self._engine.weight_version
             return continued(admission, prefix, snapshot, version)
         before = await self._engine.text(prefix) if prefix else ""
@@ -162,7 +156,7 @@ class WorkerShell:
         if admission.required_prefix_token_ids is not None:
             return admission.required_prefix_token_ids
         chain = admission.staging_chain or ()
-        staged: list[StagedCall] = await _aside(lambda: [*map(self._store.get, chain)])
+        staged: list[StagedCall] = await aside(lambda: [*map(self._store.get, chain)])
         prefix = tuple(token for call in staged for token in call.tokens)
         hashes = [call.chain_hash.hex() for call in staged[-1:]]
         if len(prefix) != admission.prev_len or hashes not in (
@@ -213,21 +207,8 @@ class WorkerShell:
 
     async def _staged(self, generation: Generation) -> CommitCoords:
         key, record = generation.staging_key, generation.staged()
-        await _aside(lambda: self._store.put(key, record))
-        return CommitCoords(
-            disposition=COMMITTED,
-            rollout_id=record.rollout_id,
-            model_call_id=record.model_call_id,
-            staging_key=key,
-            weight_version=record.weight_version,
-            prev_len=record.prev_len,
-            delta_len=record.delta_len,
-            cum_len=record.cum_len,
-            staging_digest=record.digest().hex(),
-            extras_digest=extras_digest(EMPTY_OBJECT).hex(),
-            chain_hash=record.chain_hash.hex(),
-            cumulative_hash=record.cumulative_hash.hex(),
-        )
+        await aside(lambda: self._store.put(key, record))
+        return CommitCoords.of(key, record)
 
     async def _reply(self, call: RunningCall, body: JsonObject) -> JsonObject:
         generation = call.generation
@@ -284,12 +265,8 @@ class WorkerShell:
         generation, reason = call.generation, call.finish_reason
         name, record = generation.cut_key, generation.staged()
         try:
-            await _aside(lambda: self._store.put(name, record))
+            await aside(lambda: self._store.put(name, record))
         except (IpiStateError, OSError) as error:
             _log.warning("call %s not cut: %s", asked.model_call_id, error)
             return CutAcknowledgement.failed(asked)
         return CutAcknowledgement.of(asked, generation.cut(reason), uuid4().hex)
-
-
-async def _aside(work: Callable[[], Any]) -> Any:
-    return await asyncio.get_running_loop().run_in_executor(None, work)
