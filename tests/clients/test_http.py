@@ -168,6 +168,63 @@ async def test_senseless_chunks_behind_good_ones_do_not_stop_the_clock() -> None
     assert clock() - began < 30
 
 
+async def lines_of(
+    app: ASGIApp, bounds: Bounds = BOUNDS, **options: Any
+) -> list[bytes]:
+    """Ask an application once, and read its answer by lines."""
+    async with (
+        Loopback({"h.test": app}) as network,
+        HttpClient(resolver=network, **options) as client,
+    ):
+        asked = client.lines("http://h.test", "/a", b"{}", bounds=bounds)
+        return [line async for line in asked]
+
+
+async def test_lines_come_one_by_one() -> None:
+    """With their ends; the last one may have none. The key is sent."""
+    app = Answering(b"one\n\ntwo")
+    found = await lines_of(app, key=BearerKey("se-cret", "[key]"))
+
+    assert [b"one\n", b"\n", b"two"] == found
+    assert b"Bearer se-cret" == app.seen[0][1][b"authorization"]
+
+
+@pytest.mark.parametrize(
+    ("app", "code"),
+    [
+        (Answering(b"one", status=404), "broken"),
+        (Answering(b"1234\n" * 201), "too_large"),
+        (Answering(b"x" * 1001), "too_large"),
+    ],
+)
+async def test_lines_that_cannot_be_used(app: ASGIApp, code: str) -> None:
+    """Another status, too many of them, and one that is too long."""
+    with pytest.raises(HttpError) as caught:
+        await lines_of(app)
+
+    assert code == caught.value.code
+
+
+@pytest.mark.parametrize("said", [0, 1])
+async def test_the_time_of_lines_is_bounded(said: int) -> None:
+    """A server that falls silent, at once or behind a line, is not waited for."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if said:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            part = {"type": "http.response.body", "body": b"one\n"}
+            await send(part | {"more_body": True})
+        await asyncio.Event().wait()
+
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    with pytest.raises(HttpError) as caught:
+        await lines_of(app, Bounds(size=9, total=0.05))
+
+    assert "timed_out" == caught.value.code
+    assert clock() - began < 30
+
+
 @pytest.mark.parametrize(("idle_seconds", "connections"), [(4.0, 1), (0, 3)])
 async def test_connections_are_kept_or_not(
     idle_seconds: float, connections: int

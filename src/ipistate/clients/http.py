@@ -240,20 +240,18 @@ class HttpClient:
         Raises:
             HttpError: There is no answer of status 200, or it breaks off.
         """
-        url, sent = URL(base_url(base) + path, encoded=True), {**headers}
+        until = asyncio.get_running_loop().time() + bounds.total
+        headers = {**self._key.headers, **headers}
         try:
-            async with self._session.post(
-                url,
-                data=BytesIO(body),
-                headers={**self._key.headers, **sent},
-                allow_redirects=False,
-                timeout=_library_timeout(bounds),
-            ) as response:
+            url = URL(base_url(base) + path, encoded=True)
+            async with asyncio.timeout_at(until):
+                response = await self._opened("POST", url, body, bounds, headers)
+            async with response:
                 if response.status != HTTPStatus.OK:
                     raise HttpError("broken", f"answered with {response.status}")
-                async for line in response.content:
+                async for line in _lines(response, bounds.size, until):
                     yield line
-        except (ClientError, OSError, ValueError) as error:
+        except (ClientError, OSError, ValueError, OverflowError) as error:
             raise self._failure(error) from None
 
     async def _sent(
@@ -264,11 +262,24 @@ class HttpClient:
         bounds: Bounds,
         headers: Mapping[str, str],
     ) -> HttpAnswer:
+        async with await self._opened(method, url, body, bounds, headers) as response:
+            content = await _content(response, bounds)
+        cookies = dict(map(_cookie, response.headers.getall("Set-Cookie", ())))
+        return HttpAnswer(response.status, response.headers, content, cookies)
+
+    async def _opened(
+        self,
+        method: str,
+        url: URL,
+        body: bytes | None,
+        bounds: Bounds,
+        headers: Mapping[str, str],
+    ) -> ClientResponse:
         # A proxy reads the headers of what it forwards, and its own where it tunnels.
         if url.scheme == "http":
             headers = {**headers, **self._proxy_headers}
         async with _within(bounds.head):
-            response = await self._session.request(
+            return await self._session.request(
                 method,
                 url,
                 # As a stream, since the library warns of long bytes.
@@ -279,10 +290,6 @@ class HttpClient:
                 proxy_headers=self._proxy_headers,
                 timeout=_library_timeout(bounds),
             )
-        async with response:
-            content = await _content(response, bounds)
-        cookies = dict(map(_cookie, response.headers.getall("Set-Cookie", ())))
-        return HttpAnswer(response.status, response.headers, content, cookies)
 
     def _failure(self, error: Exception) -> HttpError:
         match error:
@@ -340,7 +347,27 @@ async def _content(response: ClientResponse, bounds: Bounds) -> bytes:
         size += len(part)
         if size > bounds.size:
             response.close()
-            raise HttpError("too_large", f"longer than {bounds.size:,} bytes")
+            raise _too_large(bounds.size)
+
+
+async def _lines(
+    response: ClientResponse, most: int, until: float
+) -> AsyncGenerator[bytes]:
+    size = 0
+    while True:
+        async with asyncio.timeout_at(until):
+            line = await response.content.readline()
+        if not line:
+            return
+        size += len(line)
+        if size > most:
+            response.close()
+            raise _too_large(most)
+        yield line
+
+
+def _too_large(most: int) -> HttpError:
+    return HttpError("too_large", f"longer than {most:,} bytes")
 
 
 @lru_cache(maxsize=64)

@@ -60,8 +60,7 @@ class LlamaEngine:
         """
         names = ("messages", "tools")
         asked = JsonObject({name: body[name] for name in names if body.get(name)})
-        found = await self._asked("/apply-template", asked)
-        return str(found["prompt"])
+        return str(await self._asked("/apply-template", asked, "prompt"))
 
     async def tokens(self, text: str) -> tuple[int, ...]:
         """Return the tokens of a text.
@@ -70,8 +69,7 @@ class LlamaEngine:
             EngineFailedError: It does not answer.
         """
         asked = {"content": text, "add_special": False, "parse_special": True}
-        found: Any = await self._asked("/tokenize", JsonObject(asked))
-        return tuple(found["tokens"])
+        return tuple(await self._asked("/tokenize", JsonObject(asked), "tokens"))
 
     async def text(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens.
@@ -80,7 +78,7 @@ class LlamaEngine:
             EngineFailedError: It does not answer.
         """
         asked = JsonObject({"tokens": [*tokens]})
-        return str((await self._asked("/detokenize", asked))["content"])
+        return str(await self._asked("/detokenize", asked, "content"))
 
     async def spoken(self, tokens: Sequence[int]) -> str:
         """Return the text of generated tokens, without the mark that ends it.
@@ -104,12 +102,17 @@ class LlamaEngine:
                 self._url, "/completion", body, bounds=_LONG, headers=JSON
             ):
                 if line.startswith(_DATA):
-                    for step in _steps(json.loads(line.removeprefix(_DATA))):
+                    event: Any = json.loads(line.removeprefix(_DATA))
+                    is_last = event["stop"]
+                    for step in _steps(event):
                         yield step
-        except (HttpError, ValueError, KeyError) as error:
+                    if is_last:
+                        return
+        except (HttpError, ValueError, LookupError, TypeError) as error:
             raise EngineFailedError("engine_failed", str(error)) from None
+        raise EngineFailedError("engine_failed", "the stream ends before the reply")
 
-    async def _asked(self, path: str, body: JsonObject) -> JsonObject:
+    async def _asked(self, path: str, body: JsonObject, member: str) -> Any:
         try:
             answer = await self._client.send(
                 "POST", self._url, path, encode(body), bounds=_SHORT, headers=JSON
@@ -117,10 +120,11 @@ class LlamaEngine:
             document = decode(answer.content)
         except (HttpError, DecodeError) as error:
             raise EngineFailedError("engine_failed", error.message) from None
-        if answer.status != 200 or not isinstance(document, JsonObject):
-            message = f"{path} is answered with {answer.status}"
+        found = document if isinstance(document, JsonObject) else JsonObject()
+        if answer.status != 200 or member not in found:
+            message = f"{path} is answered with {answer.status}, without {member}"
             raise EngineFailedError("engine_failed", message)
-        return document
+        return found[member]
 
 
 def _completion(prompt: Sequence[int], drawing: Drawing) -> JsonObject:

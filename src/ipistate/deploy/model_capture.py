@@ -6,6 +6,7 @@ docs/reference/control-plane.md, section 6.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from typing import TYPE_CHECKING, Final
@@ -27,7 +28,6 @@ from ipistate.capture import (
     reply_items,
     request_items,
 )
-from ipistate.deploy.aside import aside
 from ipistate.errors import IpiStateError
 from ipistate.kernel import JsonObject, decode, encode, structure, unstructure
 from ipistate.protocol import CallCaptured
@@ -79,7 +79,7 @@ class CallCapture:
         except IpiStateError:
             return None  # the endpoint will say what is wrong with it
         call = uuid4().hex
-        rows = await aside(lambda: self._ledger.rows(key))
+        rows = await asyncio.to_thread(self._ledger.rows, key)
         lineage = lineage_of(items, rows)
         if isinstance(lineage, Unresolved):
             row = FailureRow(model_call_id=call, failure_reason=lineage.reason)
@@ -107,7 +107,7 @@ class CallCapture:
     async def _keep(self, key: str, row: LedgerRow) -> None:
         # The reply waits for it: what an agent has been told must be in the ledger.
         try:
-            await aside(lambda: self._ledger.append(key, row))
+            await asyncio.to_thread(self._ledger.append, key, row)
         except (OSError, IpiStateError) as error:
             _log.error("row of call %s lost: %s", row.model_call_id, error)
 

@@ -6,6 +6,7 @@ and a cut never stops one.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from collections import OrderedDict
@@ -26,7 +27,6 @@ from ipistate.capture import (
     continued,
     is_constrained,
 )
-from ipistate.deploy.aside import aside
 from ipistate.deploy.worker_engine import (
     LENGTH,
     STOP,
@@ -45,7 +45,7 @@ from ipistate.kernel import (
 
 
 if TYPE_CHECKING:
-    from ipistate.capture import ActiveCall, CutInventory, StagedCall
+    from ipistate.capture import ActiveCall, CutInventory
     from ipistate.deploy.worker_engine import Engine
     from ipistate.storage import TokenStore
 
@@ -134,7 +134,7 @@ class WorkerShell:
         prefix = await self._prefix(admission)
         if admission.generation_cut is not None:
             (key,) = admission.generation_cut.staging_keys
-            snapshot = await aside(lambda: self._store.get(key))
+            snapshot = await asyncio.to_thread(self._store.get, key)
             version = self._engine.weight_version
             return continued(admission, prefix, snapshot, version)
         before = await self._engine.text(prefix) if prefix else ""
@@ -156,7 +156,7 @@ class WorkerShell:
         if admission.required_prefix_token_ids is not None:
             return admission.required_prefix_token_ids
         chain = admission.staging_chain or ()
-        staged: list[StagedCall] = await aside(lambda: [*map(self._store.get, chain)])
+        staged = await asyncio.to_thread(lambda: [*map(self._store.get, chain)])
         prefix = tuple(token for call in staged for token in call.tokens)
         hashes = [call.chain_hash.hex() for call in staged[-1:]]
         if len(prefix) != admission.prev_len or hashes not in (
@@ -207,7 +207,7 @@ class WorkerShell:
 
     async def _staged(self, generation: Generation) -> CommitCoords:
         key, record = generation.staging_key, generation.staged()
-        await aside(lambda: self._store.put(key, record))
+        await asyncio.to_thread(self._store.put, key, record)
         return CommitCoords.of(key, record)
 
     async def _reply(self, call: RunningCall, body: JsonObject) -> JsonObject:
@@ -265,7 +265,7 @@ class WorkerShell:
         generation, reason = call.generation, call.finish_reason
         name, record = generation.cut_key, generation.staged()
         try:
-            await aside(lambda: self._store.put(name, record))
+            await asyncio.to_thread(self._store.put, name, record)
         except (IpiStateError, OSError) as error:
             _log.warning("call %s not cut: %s", asked.model_call_id, error)
             return CutAcknowledgement.failed(asked)
